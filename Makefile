@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# pyheaptrace: make, make demo, make test, make lint, make asan, make install
+
+CC      ?= cc
+CLANG   ?= clang
+# Ubuntu's /usr/sbin/bpftool only works for the running kernel; the one beside it always does.
+ifndef BPFTOOL
+BPFTOOL := $(firstword $(shell for b in bpftool /usr/sbin/bpftool \
+	/usr/lib/linux-tools*/*/bpftool; do $$b version >/dev/null 2>&1 && echo $$b; done) bpftool)
+endif
+PKGCONF ?= pkg-config
+PREFIX  ?= /usr/local
+DESTDIR ?=
+BUILD   ?= build
+V       ?= 0
+
+ifeq ($(V),1)
+  Q =
+  msg =
+else
+  Q = @
+  msg = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(abspath $(BUILD))/%,%,$(2))";
+endif
+
+ARCH := $(shell uname -m | sed 's/aarch64/arm64/;s/x86_64/x86/')
+UARCH := $(shell uname -m)
+VERSION := $(shell cat VERSION)
+
+PKGS := libbpf libelf zlib capstone json-c
+ifeq ($(filter clean help,$(MAKECMDGOALS)),)
+  PKG_MISSING := $(strip $(foreach p,$(PKGS),$(shell $(PKGCONF) --exists $(p) || echo $(p))))
+  ifneq ($(PKG_MISSING),)
+    $(error missing libraries: $(PKG_MISSING); run sudo scripts/install-deps.sh)
+  endif
+endif
+PKG_CFLAGS := $(shell $(PKGCONF) --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS   := $(shell $(PKGCONF) --libs $(PKGS) 2>/dev/null) -lm
+
+SAN ?=
+WARN := -Wall -Wextra -Werror
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DPHT_VERSION='"$(VERSION)"' $(WARN) \
+	-Iinclude -Iuser -I$(BUILD) $(PKG_CFLAGS) -MMD -MP $(CFLAGS) $(SAN)
+# The verifier counts what clang emits: -O2 is not a matter of taste here.
+BPF_CFLAGS = -g -O2 -target bpf -D__TARGET_ARCH_$(ARCH) $(WARN) -Wno-unused-function \
+	-Iinclude -Ivmlinux/$(UARCH) -MMD -MP
+
+USER_SRC := $(filter-out user/main.c,$(wildcard user/*.c))
+USER_ASM := $(wildcard user/*.S)
+USER_OBJ := $(USER_SRC:user/%.c=$(BUILD)/user/%.o) $(USER_ASM:user/%.S=$(BUILD)/user/%.o)
+LIB      := $(BUILD)/libpht.a
+SKEL     := $(BUILD)/pyheaptrace.skel.h
+BIN      := $(BUILD)/pyheaptrace
+UNIT     := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
+
+.PHONY: all
+all: $(BIN)
+
+$(BUILD) $(BUILD)/user $(BUILD)/tests:
+	$(Q)mkdir -p $@
+
+$(BUILD)/pyheaptrace.bpf.o: bpf/pyheaptrace.bpf.c | $(BUILD)
+	$(call msg,BPF,$@)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@.tmp -MF $(@:.o=.d) -MT $@
+	$(Q)$(BPFTOOL) gen object $@ $@.tmp && rm -f $@.tmp
+
+$(SKEL): $(BUILD)/pyheaptrace.bpf.o
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name pyheaptrace_bpf > $@
+
+$(BUILD)/user/%.o: user/%.c $(SKEL) VERSION Makefile | $(BUILD)/user
+	$(call msg,CC,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
+
+$(BUILD)/user/%.o: user/%.S Makefile | $(BUILD)/user
+	$(call msg,AS,$@)
+	$(Q)$(CC) -Iinclude -MMD -MP -g -c $< -o $@
+
+$(LIB): $(USER_OBJ)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(BIN): $(BUILD)/user/main.o $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(SAN) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+
+# Unit tests: pure logic, no privilege.
+$(BUILD)/tests/test_%: tests/unit/test_%.c $(LIB) | $(BUILD)/tests
+	$(call msg,TEST,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -Wno-error=unused-parameter -Wno-unused-parameter -Itests/unit -Ibpf \
+		$(shell $(PKGCONF) --cflags cmocka) $< $(LIB) \
+		$(PKG_LIBS) $(shell $(PKGCONF) --libs cmocka) -o $@
+
+.PHONY: unit
+unit: $(UNIT)
+	$(Q)set -e; for t in $(UNIT); do echo "== $${t##*/}"; $$t; done
+
+# The unit tests once more, built with the sanitizers, in a tree of their own.
+.PHONY: asan
+asan:
+	$(Q)$(MAKE) --no-print-directory BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+		SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" unit
+
+.PHONY: integration
+integration: $(BIN)
+	$(Q)tests/run-integration.sh
+
+.PHONY: test
+test:
+	$(Q)$(MAKE) --no-print-directory unit
+	$(Q)$(MAKE) --no-print-directory asan
+	$(Q)$(MAKE) --no-print-directory integration
+
+.PHONY: demo
+demo: $(BIN)
+	$(Q)scripts/demo.sh $(BIN)
+
+C_FILES   := $(wildcard include/*.h user/*.[ch] bpf/*.[ch] tests/unit/*.[ch] tests/programs/*.c)
+SH_FILES  := $(wildcard scripts/*.sh tests/*.sh .ci/run)
+PY_FILES  := $(wildcard tests/integration/*.py tests/programs/*.py scripts/*.py bench/*.py)
+
+.PHONY: lint
+lint: $(SKEL)
+	$(Q)clang-format --dry-run -Werror $(C_FILES)
+	$(Q)clang-tidy --quiet $(USER_SRC) user/main.c -- $(filter-out -MMD -MP,$(ALL_CFLAGS))
+	$(Q)for f in $(SH_FILES); do sh -n $$f || exit 1; done
+	$(Q)for f in $(PY_FILES); do python3 -c 'import ast,sys; ast.parse(open(sys.argv[1]).read())' $$f \
+		|| exit 1; done
+	$(Q)[ ! -x scripts/check-layers.sh ] || scripts/check-layers.sh
+
+DOC := $(DESTDIR)$(PREFIX)/share/doc/pyheaptrace
+
+.PHONY: install
+install: $(BIN)
+	$(Q)install -d $(DESTDIR)$(PREFIX)/bin $(DOC)/LICENSES
+	$(Q)install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/pyheaptrace
+	$(Q)install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
+	$(Q)install -m 644 $(wildcard LICENSES/*) $(DOC)/LICENSES
+
+.PHONY: uninstall
+uninstall:
+	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/pyheaptrace
+	$(Q)rm -rf $(DOC)
+
+.PHONY: clean
+clean:
+	$(Q)rm -rf $(BUILD)
+
+.DELETE_ON_ERROR:
+-include $(wildcard $(BUILD)/*.d $(BUILD)/user/*.d $(BUILD)/tests/*.d)

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* All maps, knobs and counters. */
+#ifndef PHT_MAPS_BPF_H
+#define PHT_MAPS_BPF_H
+
+#include "pht_abi.h"
+#include "pht_sampling.h"
+
+/* A call of ours that has begun and whose return will be seen. */
+struct pht_pending {
+	__u64 sp;      /* at the function's first instruction: identifies the call */
+	__u64 size;    /* requested bytes */
+	__u64 old;     /* realloc's block */
+	__u64 memptr;  /* posix_memalign's result goes here */
+	__u64 interval; /* R that the decision was drawn with */
+	struct pht_live saved; /* of the old block, put back if the call fails */
+	__u32 func;
+	__u8 sampled;
+	__u8 had_old;
+	__u8 served_below; /* a lower layer turned out to serve this block */
+	__u8 pad;
+};
+
+/* State of one thread.  Only that thread's own probes touch it. */
+struct pht_thread {
+	__s64 countdown; /* bytes to the next mark */
+	__u64 interval;  /* R the countdown was drawn with; 0 = not drawn yet */
+	__u64 rng;
+	__u64 stack_id;
+	__u32 depth;
+	__u32 pad;
+	struct pht_pending pend[PHT_PEND_DEPTH];
+	/*
+	 * Scratch space.  It is not in a per-CPU map because uprobe programs
+	 * can be preempted by another task's on the same CPU.
+	 */
+	__u8 frame[136];
+	__u8 code[136];
+	struct pht_stack stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct pht_proc);
+	__uint(max_entries, 256);
+} procs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64); /* tgid << 32 | tid */
+	__type(value, struct pht_thread);
+	__uint(max_entries, 16384);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pht_live_key);
+	__type(value, struct pht_live);
+	__uint(max_entries, 262144); /* raised for small sample intervals */
+} live SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64); /* hash of the frames and the process */
+	__type(value, struct pht_stack);
+	__uint(max_entries, 16384);
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pht_site_key);
+	__type(value, struct pht_site);
+	__uint(max_entries, 32768);
+} sites SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+/* u64 counters: losses first, then stats. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, PHT_LOSS_NR + PHT_STAT_NR);
+} counters SEC(".maps");
+
+/* Set before loading. */
+const volatile __u64 cfg_seed;
+/* Not const: the compiler would fold a const table that it sees as zeroes. */
+__u32 log_table[PHT_LOG_TABLE];
+__u32 weight_table[PHT_WEIGHT_TABLE];
+
+static const struct pht_thread thread_zero;
+static const struct pht_site site_zero;
+
+static __always_inline void counter_add(__u32 which, __u64 n)
+{
+	__u64 *value = bpf_map_lookup_elem(&counters, &which);
+
+	if (value)
+		__sync_fetch_and_add(value, n);
+}
+
+static __always_inline void loss(enum pht_loss which)
+{
+	counter_add(which, 1);
+}
+
+static __always_inline void stat_add(enum pht_stat which, __u64 n)
+{
+	counter_add(PHT_LOSS_NR + which, n);
+}
+
+static __always_inline void event_send(__u32 type, __u32 tgid, __u64 value)
+{
+	struct pht_event ev = { .type = type, .tgid = tgid, .value = value };
+
+	if (bpf_ringbuf_output(&events, &ev, sizeof(ev), 0))
+		loss(PHT_LOSS_ring_full);
+}
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Walk the current thread's Python frames.  Everything read here belongs to
+ * the target and may be torn or crafted: a failed read ends the walk, and
+ * counts.
+ */
+#ifndef PHT_PYFRAMES_BPF_H
+#define PHT_PYFRAMES_BPF_H
+
+#include "maps.bpf.h"
+#include "pht_ident.h"
+
+/* Room for shim frames, which are passed over, beside the ones that are kept. */
+#define WALK_STEPS (PHT_MAX_FRAMES + 64)
+/* One read from co_firstlineno on covers the names' pointers in every version. */
+#define CODE_READ 88
+
+static __always_inline __u64 user_u64(__u64 addr)
+{
+	__u64 value = 0;
+
+	bpf_probe_read_user(&value, sizeof(value), (void *)addr);
+	return value;
+}
+
+/* pthread_self() on glibc and musl x86-64: the FS base. */
+static __always_inline __u64 thread_pointer(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, thread.fsbase);
+}
+
+static __always_inline bool tstate_is_ours(const struct pht_pyoffsets *off, __u64 ts, __u64 tp)
+{
+	return ts && user_u64(ts + off->ts_thread_id) == tp;
+}
+
+/* glibc keeps the first 32 pthread keys' values inside the thread descriptor. */
+#define GLIBC_KEY_SLOT(tp, key) ((tp) + 0x310 + 16ull * (key) + 8)
+
+/* The thread state of this thread, whether or not it holds the GIL; 0 = none. */
+static __always_inline __u64 current_tstate(const struct pht_proc *proc)
+{
+	const struct pht_pyoffsets *off = &proc->off;
+	__u64 tp = thread_pointer(), ts = 0;
+
+	if (proc->tls_kind == PHT_TLS_STATIC) {
+		ts = user_u64(tp + proc->tls_offset);
+	} else if (proc->tls_kind == PHT_TLS_DTV) {
+		__u64 dtv = user_u64(tp + 8);
+		__u64 block = user_u64(dtv + 16ull * proc->tls_module);
+
+		/* -1 marks a block that this thread has not allocated yet. */
+		if (block && block + 1)
+			ts = user_u64(block + proc->tls_offset);
+	} else if (off->rt_tstate_current != PHT_ABSENT) {
+		ts = user_u64(proc->runtime + off->rt_tstate_current);
+	}
+	if (tstate_is_ours(off, ts, tp))
+		return ts;
+	if (proc->tss_key < 32 && !(proc->flags & PHT_PROC_MUSL)) {
+		ts = user_u64(GLIBC_KEY_SLOT(tp, proc->tss_key));
+		if (tstate_is_ours(off, ts, tp))
+			return ts;
+	}
+	return 0;
+}
+
+/* First resort failed and there is no usable pthread key (musl): walk the list. */
+static __always_inline __u64 listed_tstate(const struct pht_proc *proc)
+{
+	const struct pht_pyoffsets *off = &proc->off;
+	__u64 tp = thread_pointer();
+	__u64 interp = user_u64(proc->runtime + off->rt_interp_main);
+	__u64 ts = interp ? user_u64(interp + off->in_threads_head) : 0;
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < 64 && ts; i++) {
+		if (tstate_is_ours(off, ts, tp))
+			return ts;
+		ts = user_u64(ts + off->ts_next);
+	}
+	return 0;
+}
+
+static __always_inline __u64 first_frame(const struct pht_pyoffsets *off, __u64 ts)
+{
+	__u64 frame = user_u64(ts + off->ts_frame);
+
+	if (frame && off->cf_frame != PHT_ABSENT)
+		frame = user_u64(frame + off->cf_frame);
+	return frame;
+}
+
+static __always_inline __u64 field_u64(const __u8 *buf, __u32 at)
+{
+	return *(__u64 *)(buf + (at & 127));
+}
+
+static __always_inline __s32 field_s32(const __u8 *buf, __u32 at)
+{
+	return *(__s32 *)(buf + (at & 127));
+}
+
+/* What tells this code object from a later one at the same address; 0 = unreadable. */
+static __always_inline __u32 code_ident(const struct pht_pyoffsets *off, __u8 *buf, __u64 code)
+{
+	__u32 id;
+
+	if (bpf_probe_read_user(buf, CODE_READ, (void *)(code + off->co_firstlineno)))
+		return 0;
+	id = pht_ident(field_u64(buf, off->co_name - off->co_firstlineno),
+		       field_u64(buf, off->co_filename - off->co_firstlineno),
+		       *(__u32 *)buf);
+	return id ? id : 2;
+}
+
+static __always_inline __u64 hash_mix(__u64 h, __u64 v)
+{
+	h = (h ^ v) * 0x9fb21c651e98df25ull;
+	return h ^ (h >> 28);
+}
+
+/*
+ * Fill the thread's scratch stack; returns its hash.  A global function: the
+ * verifier checks it once, not once per caller.
+ */
+__noinline int pht_walk(void)
+{
+	__u64 id = bpf_get_current_pid_tgid(), frame = 0, h, ts;
+	__u32 tgid = id >> 32, flags = 0;
+	struct pht_proc *proc = bpf_map_lookup_elem(&procs, &tgid);
+	struct pht_thread *th = bpf_map_lookup_elem(&threads, &id);
+	const struct pht_pyoffsets *off;
+
+	if (!proc || !th)
+		return -1;
+	off = &proc->off;
+	/*
+	 * The count lives in memory: in a register the verifier would follow
+	 * each of its values against each step of the loop.
+	 */
+	th->stack.nframes = 0;
+	h = hash_mix(0x27d4eb2f165667c5ull, tgid);
+	ts = current_tstate(proc);
+	if (!ts && (proc->flags & PHT_PROC_MUSL))
+		ts = listed_tstate(proc);
+	if (ts)
+		frame = first_frame(off, ts);
+	else
+		flags |= PHT_STACK_NO_PYTHON;
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < WALK_STEPS; i++) {
+		struct pht_frame *slot;
+		__u64 code, back;
+		__u32 owner, ident, n = th->stack.nframes;
+		__s32 pos;
+
+		if (!frame)
+			break;
+		if (n >= PHT_MAX_FRAMES || i == WALK_STEPS - 1) {
+			flags |= PHT_STACK_TRUNCATED;
+			break;
+		}
+		if (bpf_probe_read_user(th->frame, off->fr_size & 127, (void *)frame)) {
+			flags |= PHT_STACK_UNREADABLE;
+			break;
+		}
+		back = field_u64(th->frame, off->fr_back);
+		owner = off->fr_owner == PHT_ABSENT ? 0 : th->frame[off->fr_owner & 127];
+		if (off->fr_owner != PHT_ABSENT && owner >= off->fr_skip_owner) {
+			frame = back;
+			continue;
+		}
+		code = field_u64(th->frame, off->fr_code) & ~(__u64)off->code_tag_mask;
+		if (off->pos_kind == PHT_POS_INSTR_PTR)
+			pos = (__s32)(field_u64(th->frame, off->fr_pos) - code);
+		else
+			pos = field_s32(th->frame, off->fr_pos);
+		ident = code_ident(off, th->code, code);
+		if (!ident) {
+			flags |= PHT_STACK_UNREADABLE;
+			break;
+		}
+		if (off->fr_owner != PHT_ABSENT && owner == off->fr_owner_gen)
+			ident |= PHT_IDENT_GEN;
+		slot = &th->stack.frames[n & (PHT_MAX_FRAMES - 1)];
+		slot->code = code;
+		slot->pos = pos;
+		slot->ident = ident;
+		th->stack.nframes = n + 1;
+		h = hash_mix(hash_mix(h, code), (__u64)(__u32)pos << 32 | ident);
+		frame = back;
+	}
+	if (flags & PHT_STACK_TRUNCATED)
+		loss(PHT_LOSS_stack_truncated);
+	if (flags & PHT_STACK_UNREADABLE)
+		loss(PHT_LOSS_frame_unreadable);
+	if (flags & PHT_STACK_NO_PYTHON)
+		loss(PHT_LOSS_no_python_state);
+	th->stack.flags = flags;
+	h = hash_mix(h, (__u64)flags << 32 | th->stack.nframes);
+	th->stack_id = h ? h : 1;
+	return 0;
+}
+
+/* Walk, and store the stack if it is new.  Its id, or 0 when there is no room. */
+static __always_inline __u64 stack_capture(struct pht_thread *th, __u32 tgid)
+{
+	__u64 stack_id;
+
+	if (pht_walk())
+		return 0;
+	stack_id = th->stack_id;
+	if (bpf_map_lookup_elem(&stacks, &stack_id))
+		return stack_id;
+	/* -EEXIST (-17): another thread was first, which is as good. */
+	switch (bpf_map_update_elem(&stacks, &stack_id, &th->stack, BPF_NOEXIST)) {
+	case 0:
+		event_send(PHT_EV_STACK, tgid, stack_id);
+		return stack_id;
+	case -17:
+		return stack_id;
+	default:
+		loss(PHT_LOSS_stack_map_full);
+		return 0;
+	}
+}
+
+#endif

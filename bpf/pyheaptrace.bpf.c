@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Entry points only; each calls one function of the headers. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "alloc.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/*
+ * One program for all functions where probes have cookies and entry can
+ * cancel its return half (uprobe session, 6.13).  At entry the instruction
+ * pointer is the probed address; at the return it is the caller's.
+ */
+SEC("uprobe")
+int session_any(struct pt_regs *ctx)
+{
+	__u32 func = bpf_get_attach_cookie(ctx);
+
+	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx))
+		return !on_enter(ctx, func);
+	on_return(ctx, func);
+	return 0;
+}
+
+/* uprobe_multi without sessions (6.6), and perf probes with cookies (5.15). */
+SEC("uprobe")
+int cookie_enter(struct pt_regs *ctx)
+{
+	on_enter(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+SEC("uprobe")
+int cookie_return(struct pt_regs *ctx)
+{
+	on_return(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+/* Before cookies: one pair of programs a function. */
+#define FUNC_PROGS(name, func)                                                                     \
+	SEC("uprobe")                                                                              \
+	int enter_##name(struct pt_regs *ctx)                                                      \
+	{                                                                                          \
+		on_enter(ctx, func);                                                               \
+		return 0;                                                                          \
+	}                                                                                          \
+	SEC("uprobe")                                                                              \
+	int return_##name(struct pt_regs *ctx)                                                     \
+	{                                                                                          \
+		on_return(ctx, func);                                                              \
+		return 0;                                                                          \
+	}
+
+FUNC_PROGS(malloc, PHT_FN_MALLOC)
+FUNC_PROGS(calloc, PHT_FN_CALLOC)
+FUNC_PROGS(realloc, PHT_FN_REALLOC)
+FUNC_PROGS(reallocarray, PHT_FN_REALLOCARRAY)
+FUNC_PROGS(free, PHT_FN_FREE)
+FUNC_PROGS(posix_memalign, PHT_FN_POSIX_MEMALIGN)
+FUNC_PROGS(aligned, PHT_FN_ALIGNED)
+FUNC_PROGS(valloc, PHT_FN_VALLOC)
+FUNC_PROGS(pvalloc, PHT_FN_PVALLOC)
+FUNC_PROGS(mmap, PHT_FN_MMAP)
+FUNC_PROGS(munmap, PHT_FN_MUNMAP)
+FUNC_PROGS(mremap, PHT_FN_MREMAP)
+FUNC_PROGS(py_malloc, PHT_FN_PY_MALLOC)
+FUNC_PROGS(py_calloc, PHT_FN_PY_CALLOC)
+FUNC_PROGS(py_realloc, PHT_FN_PY_REALLOC)
+FUNC_PROGS(py_free, PHT_FN_PY_FREE)
+FUNC_PROGS(py_pool, PHT_FN_PY_POOL)
+
+static __always_inline struct pht_proc *traced(__u32 tgid)
+{
+	return bpf_map_lookup_elem(&procs, &tgid);
+}
+
+SEC("raw_tp/sched_process_exit")
+int process_exit(void *ctx __attribute__((unused)))
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	bpf_map_delete_elem(&threads, &id);
+	return 0;
+}
+
+/* The old program's memory is gone, and with it every address we know. */
+SEC("raw_tp/sched_process_exec")
+int process_exec(void *ctx __attribute__((unused)))
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct pht_proc *proc = traced(tgid);
+
+	if (!proc)
+		return 0;
+	proc->flags &= ~PHT_PROC_ENABLED;
+	event_send(PHT_EV_EXEC, tgid, 0);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_fork")
+int process_fork(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, child_pid, child_tgid;
+	struct task_struct *child = (struct task_struct *)ctx->args[1];
+
+	if (!traced(tgid))
+		return 0;
+	child_pid = BPF_CORE_READ(child, pid);
+	child_tgid = BPF_CORE_READ(child, tgid);
+	if (child_pid == child_tgid)
+		event_send(PHT_EV_FORK, tgid, child_tgid);
+	return 0;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Everything that crosses the kernel boundary: map keys and values, ring
+ * buffer records, counters.  Fixed-width fields, explicit padding, sizes
+ * asserted, so that both compilers agree.
+ */
+#ifndef PHT_ABI_H
+#define PHT_ABI_H
+
+#include "pht_pyoffsets.h"
+
+#define PHT_MAX_FRAMES 128
+#define PHT_PEND_DEPTH 4
+
+/*
+ * A probed function: which arguments it has and what it does to the heap.
+ * The attach cookie of a probe, where the kernel has cookies.
+ */
+enum pht_func {
+	PHT_FN_MALLOC = 1,     /* (n) */
+	PHT_FN_CALLOC,         /* (n, m) */
+	PHT_FN_REALLOC,        /* (p, n) */
+	PHT_FN_REALLOCARRAY,   /* (p, n, m) */
+	PHT_FN_FREE,           /* (p) */
+	PHT_FN_POSIX_MEMALIGN, /* (&p, align, n) */
+	PHT_FN_ALIGNED,        /* (align, n): aligned_alloc, memalign */
+	PHT_FN_VALLOC,         /* (n): valloc */
+	PHT_FN_PVALLOC,        /* (n), rounded up to pages */
+	PHT_FN_MMAP,           /* (addr, n, prot, flags, fd, offset) */
+	PHT_FN_MUNMAP,         /* (p, n) */
+	PHT_FN_MREMAP,         /* (p, old, new, flags) */
+	PHT_FN_PY_MALLOC,      /* (ctx, n): functions of CPython's mem and obj tables */
+	PHT_FN_PY_CALLOC,      /* (ctx, n, m) */
+	PHT_FN_PY_REALLOC,     /* (ctx, p, n) */
+	PHT_FN_PY_FREE,        /* (ctx, p) */
+	PHT_FN_PY_POOL,        /* allocate_from_new_pool: one pool */
+	PHT_FN_NR,
+};
+
+/* Who served a block (design: each byte has one owner, the lowest layer). */
+enum pht_domain {
+	PHT_DOM_LIBC,     /* libc's malloc family, or its preloaded replacement */
+	PHT_DOM_PYMALLOC, /* a block out of a pymalloc pool */
+	PHT_DOM_POOL,     /* a whole pymalloc pool handed to a size class */
+	PHT_DOM_MMAP,     /* a direct mapping */
+	PHT_DOM_NR,
+};
+
+/*
+ * Named losses.  X(name, what the user is told).  Every report prints the
+ * non-zero ones; names are stable, other programs read them from JSON.
+ */
+#define PHT_LOSSES(X)                                                                  \
+	X(live_map_full, "sampled blocks not tracked: live table full")                \
+	X(stack_map_full, "samples without a stack: stack table full")                 \
+	X(site_map_full, "samples not totalled: site table full")                      \
+	X(thread_map_full, "calls not seen: thread table full")                        \
+	X(ring_full, "events lost: ring buffer full")                                  \
+	X(stack_truncated, "stacks cut off at 128 frames")                             \
+	X(frame_unreadable, "stacks cut off at a frame that could not be read")        \
+	X(no_python_state, "samples from threads without Python state")                \
+	X(pending_stale, "calls whose return was never seen")                          \
+	X(pending_overflow, "calls nested too deeply to follow")                       \
+	X(arg_unreadable, "results that could not be read from the target")            \
+	X(code_gone, "frames whose code was freed before its name was read")           \
+	X(name_unreadable, "frames whose names could not be read")
+
+enum pht_loss {
+#define PHT_LOSS_ENUM(name, text) PHT_LOSS_##name,
+	PHT_LOSSES(PHT_LOSS_ENUM)
+#undef PHT_LOSS_ENUM
+	PHT_LOSS_NR,
+};
+
+/* Plain counters, for the coverage line and the overhead guard. */
+enum pht_stat {
+	PHT_STAT_CALLS,       /* probe hits that counted bytes */
+	PHT_STAT_FREES,       /* probe hits on frees */
+	PHT_STAT_BYTES,       /* bytes requested in counted calls */
+	PHT_STAT_SAMPLES,     /* samples taken */
+	PHT_STAT_FAILED,      /* sampled calls that returned NULL */
+	PHT_STAT_POOLS,       /* pool grants */
+	PHT_STAT_NR,
+};
+
+/*
+ * One Python frame.  pos is f_lasti as stored (<= 3.10) or the byte distance
+ * from the code object's address to the instruction pointer (3.11+).  ident
+ * hashes (co_name, co_filename, co_firstlineno) as the unwinder saw them:
+ * a later reader compares it to know that the address still holds that code.
+ * Bit 0 of ident is instead set when the frame belongs to a generator.
+ */
+struct pht_frame {
+	__u64 code;
+	__s32 pos;
+	__u32 ident;
+};
+
+#define PHT_IDENT_GEN 1u
+
+/* Flags of a stack. */
+#define PHT_STACK_TRUNCATED  (1u << 0)
+#define PHT_STACK_UNREADABLE (1u << 1)
+#define PHT_STACK_NO_PYTHON  (1u << 2)
+
+struct pht_stack {
+	__u32 nframes; /* innermost first */
+	__u32 flags;
+	struct pht_frame frames[PHT_MAX_FRAMES];
+};
+
+struct pht_live_key {
+	__u64 addr;
+	__u32 tgid;
+	__u32 pad;
+};
+
+/* One live sampled block. */
+struct pht_live {
+	__u64 size;
+	__u64 drawn_size; /* what the sampling saw: p = 1 - exp(-drawn_size / interval) */
+	__u64 stack_id;
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 interval; /* R, bytes */
+	__u32 tid;
+	__u32 domain; /* enum pht_domain */
+};
+
+struct pht_site_key {
+	__u64 stack_id;
+	__u32 tgid;
+	__u32 domain;
+};
+
+/* Running totals of a stack since attach; Horvitz-Thompson weighted. */
+struct pht_site {
+	__u64 alloc_bytes;    /* sum of size / p */
+	__u64 alloc_blocks16; /* sum of 1 / p, times 65536 */
+	__u64 samples;
+	__u64 freed_bytes;    /* of the sampled blocks that were freed again */
+	__u64 freed_blocks16;
+	__u64 freed_samples;
+};
+
+enum pht_event_type {
+	PHT_EV_STACK = 1, /* a stack was stored for the first time */
+	PHT_EV_EXEC,      /* the process started another program */
+	PHT_EV_EXIT,      /* the process is gone */
+	PHT_EV_FORK,      /* value: tgid of the child */
+};
+
+struct pht_event {
+	__u32 type;
+	__u32 tgid;
+	__u64 value; /* stack id, or child */
+};
+
+/* How to reach the current thread's PyThreadState (one per process). */
+enum pht_tls_kind {
+	PHT_TLS_NONE,
+	PHT_TLS_STATIC, /* *(fsbase + tls_offset) */
+	PHT_TLS_DTV,    /* *(dtv[tls_module].pointer + tls_offset) */
+};
+
+/* What to do in a process; one entry per traced tgid. */
+struct pht_proc {
+	__u64 runtime;    /* address of _PyRuntime */
+	__u64 interval;   /* R, bytes; 1 = every allocation */
+	__s64 tls_offset; /* of _Py_tss_tstate, 3.12+ */
+	__u32 tls_kind;   /* enum pht_tls_kind */
+	__u32 tls_module;
+	__u32 tss_key;    /* autoTSSkey's pthread key, PHT_ABSENT when unknown */
+	__u32 flags;      /* PHT_PROC_* */
+	__u32 always_return; /* 1 << enum pht_func: may call another probed function */
+	__u32 pool_size;  /* bytes of a pymalloc pool: 4096 or 16384 */
+	__u32 arena_size; /* private anonymous mappings of this size are pymalloc arenas */
+	/* Largest request that the py functions serve themselves; larger ones reach libc. */
+	__u64 small_max;
+	__u64 raw_ctx;    /* the debug hooks share their functions with the raw domain: */
+			  /* calls with this context are libc's; 0 = no such thing */
+	__u64 libc_start; /* mappings made from here are the allocator's or libc's own */
+	__u64 libc_end;
+	__u64 heap_start; /* the same for a preloaded malloc */
+	__u64 heap_end;
+	__u64 python_start; /* object that holds the interpreter */
+	__u64 python_end;
+	struct pht_pyoffsets off;
+};
+
+#define PHT_PROC_ENABLED (1u << 0)
+#define PHT_PROC_MUSL    (1u << 1) /* no glibc thread descriptor */
+
+_Static_assert(sizeof(struct pht_frame) == 16, "pht_frame");
+_Static_assert(sizeof(struct pht_stack) == 8 + 16 * PHT_MAX_FRAMES, "pht_stack");
+_Static_assert(sizeof(struct pht_live_key) == 16, "pht_live_key");
+_Static_assert(sizeof(struct pht_live) == 48, "pht_live");
+_Static_assert(sizeof(struct pht_site_key) == 16, "pht_site_key");
+_Static_assert(sizeof(struct pht_site) == 48, "pht_site");
+_Static_assert(sizeof(struct pht_event) == 16, "pht_event");
+
+#endif

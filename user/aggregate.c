@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "estimate.h"
+
+struct row_then {
+	double live, allocated;
+};
+
+struct group {
+	u64 a, b;
+	struct estimator est;
+	double allocated_bytes, allocated_blocks;
+	u64 samples;
+	/* The heaviest stack speaks for the group. */
+	const struct sym_stack *stack;
+	double stack_weight;
+};
+
+struct groups {
+	struct hashmap index; /* key -> struct group */
+	struct hashmap weights; /* stack -> double *, live bytes */
+};
+
+/* Strings are interned, so their addresses identify them. */
+static void group_key(enum group_by by, const struct sym_stack *s, u64 *a, u64 *b)
+{
+	const struct frame *f = &s->frames[0];
+
+	*a = by == GROUP_FILE ? 0 : (uintptr_t)f->function;
+	*b = (uintptr_t)f->file;
+	if (by == GROUP_LINE)
+		*b = hashmap_mix(*b, f->line);
+	for (u32 i = 0; by == GROUP_TRACEBACK && i < s->nframes; i++) {
+		f = &s->frames[i];
+		*a = hashmap_mix(*a, (uintptr_t)f->function ^ (u64)f->line << 48);
+		*b = hashmap_mix(*b, (uintptr_t)f->file + f->line);
+	}
+}
+
+static struct group *group_of(struct groups *gs, enum group_by by, const struct sym_stack *s)
+{
+	struct group *g;
+	u64 a, b;
+
+	group_key(by, s, &a, &b);
+	g = hashmap_get(&gs->index, a, b);
+	if (g)
+		return g;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return NULL;
+	g->a = a;
+	g->b = b;
+	g->stack = s;
+	if (hashmap_put(&gs->index, a, b, g)) {
+		free(g);
+		return NULL;
+	}
+	return g;
+}
+
+static int weigh(struct groups *gs, struct group *g, const struct sym_stack *s, double bytes)
+{
+	double *w = hashmap_get(&gs->weights, (uintptr_t)s, 0);
+
+	if (!w) {
+		w = calloc(1, sizeof(*w));
+		if (!w || hashmap_put(&gs->weights, (uintptr_t)s, 0, w)) {
+			free(w);
+			return -ENOMEM;
+		}
+	}
+	*w += bytes;
+	if (*w > g->stack_weight) {
+		g->stack_weight = *w;
+		g->stack = s;
+	}
+	return 0;
+}
+
+static const struct sym_stack *stack_of(const struct symbolizer *sym, u64 id)
+{
+	const struct sym_stack *s = symbolizer_get(sym, id);
+
+	return s ? s : symbolizer_lost(sym);
+}
+
+static int add_live(struct groups *gs, enum group_by by, const struct symbolizer *sym,
+		    const struct pht_live *v, const struct live_use *use)
+{
+	const struct sym_stack *s = stack_of(sym, v->stack_id);
+	struct group *g = group_of(gs, by, s);
+
+	if (!g)
+		return -ENOMEM;
+	estimate_add_part(&g->est, use->bytes, use->blocks, v->drawn_size, v->interval);
+	return weigh(gs, g, s, use->bytes + 1);
+}
+
+static int add_site(struct groups *gs, enum group_by by, const struct symbolizer *sym,
+		    const struct site_rec *rec)
+{
+	const struct sym_stack *s = stack_of(sym, rec->key.stack_id);
+	struct group *g = group_of(gs, by, s);
+
+	if (!g)
+		return -ENOMEM;
+	g->allocated_bytes += rec->v.alloc_bytes;
+	g->allocated_blocks += rec->v.alloc_blocks16 / 65536.0;
+	g->samples += rec->v.samples;
+	/* Far below the weight of anything live: only breaks ties. */
+	return weigh(gs, g, s, rec->v.samples * 1e-9);
+}
+
+static void fill_row(const struct group *g, const struct aggregate_history *history, double now,
+		     struct row *row)
+{
+	const struct row_then *then = hashmap_get(&history->rows, g->a, g->b);
+	double elapsed = now - history->when;
+
+	*row = (struct row){
+		.frames = g->stack->frames,
+		.nframes = g->stack->nframes,
+		.truncated = g->stack->truncated,
+		.live_bytes = estimate_interval(&g->est),
+		.live_blocks = g->est.blocks,
+		.allocated_bytes = g->allocated_bytes,
+		.allocated_blocks = g->allocated_blocks,
+		.samples = g->samples,
+		.live_samples = g->est.samples,
+	};
+	row->growth_bytes = row->live_bytes.value - (then ? then->live : 0);
+	if (elapsed > 0)
+		row->alloc_rate = (g->allocated_bytes - (then ? then->allocated : 0)) / elapsed;
+}
+
+static int compare_rows(const void *pa, const void *pb)
+{
+	const struct row *a = pa, *b = pb;
+
+	if (a->live_bytes.value != b->live_bytes.value)
+		return a->live_bytes.value < b->live_bytes.value ? 1 : -1;
+	if (a->allocated_bytes != b->allocated_bytes)
+		return a->allocated_bytes < b->allocated_bytes ? 1 : -1;
+	/* Equal rows in the same order in every report. */
+	return strcmp(a->frames[0].file, b->frames[0].file) ?:
+	       strcmp(a->frames[0].function, b->frames[0].function) ?:
+	       (a->frames[0].line > b->frames[0].line) - (a->frames[0].line < b->frames[0].line);
+}
+
+static int remember(struct aggregate_history *history, const struct groups *gs, double now)
+{
+	hashmap_clear(&history->rows, free);
+	history->when = now;
+	for (size_t i = 0; i < gs->index.cap; i++) {
+		const struct group *g = gs->index.slots[i].value;
+		struct row_then *then;
+
+		if (!g)
+			continue;
+		then = malloc(sizeof(*then));
+		if (!then)
+			return -ENOMEM;
+		then->live = g->est.bytes;
+		then->allocated = g->allocated_bytes;
+		if (hashmap_put(&history->rows, g->a, g->b, then)) {
+			free(then);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static int build_rows(const struct groups *gs, struct aggregate_history *history, struct report *r)
+{
+	struct estimator total = { 0 };
+
+	r->rows = calloc(gs->index.n ? gs->index.n : 1, sizeof(*r->rows));
+	if (!r->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < gs->index.cap; i++) {
+		const struct group *g = gs->index.slots[i].value;
+
+		if (!g)
+			continue;
+		fill_row(g, history, r->duration, &r->rows[r->nrows++]);
+		estimate_merge(&total, &g->est);
+		r->allocated_bytes += g->allocated_bytes;
+		r->allocated_blocks += g->allocated_blocks;
+		r->samples += g->samples;
+	}
+	qsort(r->rows, r->nrows, sizeof(*r->rows), compare_rows);
+	r->live_bytes = estimate_interval(&total);
+	r->live_blocks = total.blocks;
+	r->live_samples = total.samples;
+	return remember(history, gs, r->duration);
+}
+
+int aggregate(const struct drained *d, const struct live_use *uses, pid_t pid,
+	      const struct symbolizer *sym, struct aggregate_history *history, struct report *r)
+{
+	struct groups gs = { 0 };
+	double exact = 0, pools = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < d->nlive && !err; i++) {
+		const struct pht_live *v = &d->live[i].v;
+
+		if (d->live[i].key.tgid != (u32)pid)
+			continue;
+		err = add_live(&gs, r->group_by, sym, v, &uses[i]);
+		if (v->domain == PHT_DOM_POOL)
+			pools += uses[i].bytes;
+		else
+			exact += uses[i].bytes;
+	}
+	for (size_t i = 0; i < d->nsites && !err; i++)
+		if (d->sites[i].key.tgid == (u32)pid)
+			err = add_site(&gs, r->group_by, sym, &d->sites[i]);
+	if (!err)
+		err = build_rows(&gs, history, r);
+	hashmap_clear(&gs.index, free);
+	hashmap_clear(&gs.weights, free);
+	if (r->coverage_complete)
+		r->coverage_share = 1;
+	else
+		r->coverage_share = exact + pools > 0 ? exact / (exact + pools) : -1;
+	return err;
+}
+
+void aggregate_history_free(struct aggregate_history *history)
+{
+	hashmap_clear(&history->rows, free);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The command line as one struct. */
+#ifndef PHT_OPTS_H
+#define PHT_OPTS_H
+
+#include "report.h"
+
+enum opts_command { CMD_TRACE, CMD_CHECK };
+enum opts_collector { COLLECT_AUTO, COLLECT_TRAMPOLINE, COLLECT_PROBE, COLLECT_GROWTH };
+
+struct opts {
+	enum opts_command command;
+	pid_t *pids; /* owned */
+	size_t npids;
+	double duration; /* seconds; 0 = until Ctrl-C */
+	double interval; /* seconds between refreshes */
+	size_t top;
+	enum group_by group_by;
+	bool json;
+	const char *output; /* NULL = stdout */
+	u64 sample_interval;
+	u64 seed;
+	bool seed_given;
+	enum opts_collector collector;
+	double max_overhead; /* percent */
+	int verbose;
+};
+
+/*
+ * Parse argv.  0: go on.  1: --help or --version was printed, exit 0.
+ * -EINVAL: one line was logged, exit 2.
+ */
+int opts_parse(int argc, char **argv, struct opts *out);
+void opts_free(struct opts *opts);
+
+/* "512K" -> 524288; K, M, G are powers of 1024; 0, -EINVAL, or -ERANGE (0, above 1024G). */
+int opts_parse_size(const char *text, u64 *out);
+/* "1.5", "10s", "2m", "1h" -> seconds; 0, -EINVAL, or -ERANGE (0, above a year). */
+int opts_parse_seconds(const char *text, double *out);
+
+#endif

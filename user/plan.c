@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "plan.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "elf.h"
+#include "log.h"
+
+enum { OBJ_HEAP, OBJ_MM, OBJ_PYTHON };
+
+static const enum pht_func func_of[AF_NR] = {
+	[AF_MALLOC] = PHT_FN_MALLOC,
+	[AF_CALLOC] = PHT_FN_CALLOC,
+	[AF_REALLOC] = PHT_FN_REALLOC,
+	[AF_REALLOCARRAY] = PHT_FN_REALLOCARRAY,
+	[AF_FREE] = PHT_FN_FREE,
+	[AF_POSIX_MEMALIGN] = PHT_FN_POSIX_MEMALIGN,
+	[AF_ALIGNED_ALLOC] = PHT_FN_ALIGNED,
+	[AF_MEMALIGN] = PHT_FN_ALIGNED,
+	[AF_VALLOC] = PHT_FN_VALLOC,
+	[AF_PVALLOC] = PHT_FN_PVALLOC,
+	[AF_MMAP] = PHT_FN_MMAP,
+	[AF_MUNMAP] = PHT_FN_MUNMAP,
+	[AF_MREMAP] = PHT_FN_MREMAP,
+	[AF_NEW] = PHT_FN_MALLOC,
+	[AF_NEW_ARRAY] = PHT_FN_MALLOC,
+	[AF_DELETE] = PHT_FN_FREE,
+	[AF_DELETE_ARRAY] = PHT_FN_FREE,
+};
+
+static void add(struct plan *plan, int object, u64 offset, enum pht_func func, bool with_return)
+{
+	if (plan->nprobes < PLAN_MAX_PROBES)
+		plan->probes[plan->nprobes++] =
+			(struct plan_probe){ object, offset, func, with_return };
+}
+
+static void add_family(struct plan *plan, int object, const struct alloc_family *family,
+		       enum alloc_func first, enum alloc_func last)
+{
+	for (enum alloc_func f = first; f <= last; f++) {
+		const struct alloc_target *t = &family->f[f];
+		enum pht_func func = func_of[f];
+
+		if (!t->present)
+			continue;
+		add(plan, object, t->offset, func,
+		    func != PHT_FN_FREE && func != PHT_FN_MUNMAP);
+		if (t->always_return)
+			plan->proc.always_return |= 1u << func;
+	}
+}
+
+static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps, struct plan *plan)
+{
+	struct alloc_family heap = { 0 }, mm = { 0 };
+	int err = allocfind(info->pid, maps, &heap, &mm);
+
+	if (err)
+		return log_err_r(err, "no malloc found in process %d: %s", info->pid,
+				 strerror(-err));
+	plan->fds[OBJ_HEAP] = proc_open_map(info->pid, &heap.map);
+	plan->fds[OBJ_MM] = proc_open_map(info->pid, &mm.map);
+	if (plan->fds[OBJ_HEAP] < 0 || plan->fds[OBJ_MM] < 0) {
+		err = plan->fds[OBJ_HEAP] < 0 ? plan->fds[OBJ_HEAP] : plan->fds[OBJ_MM];
+		log_error("cannot open %s of process %d: %s", heap.path, info->pid,
+			  strerror(-err));
+		goto out;
+	}
+	log_info("malloc is served by %s (%s)", heap.name, heap.path);
+	plan->proc.heap_start = heap.code_start;
+	plan->proc.heap_end = heap.code_end;
+	plan->proc.libc_start = mm.code_start;
+	plan->proc.libc_end = mm.code_end;
+	add_family(plan, OBJ_HEAP, &heap, AF_MALLOC, AF_PVALLOC);
+	add_family(plan, OBJ_HEAP, &heap, AF_NEW, AF_DELETE_ARRAY);
+	add_family(plan, OBJ_MM, &mm, AF_MMAP, AF_MREMAP);
+out:
+	alloc_family_free(&heap);
+	alloc_family_free(&mm);
+	return err;
+}
+
+/* A probe on a function of the interpreter, given by its run-time address. */
+static int add_python(struct plan *plan, const struct pyinfo *info, struct elf_file *elf,
+		      u64 addr, enum pht_func func)
+{
+	struct elf_sym sym;
+	struct prologue_query q = { .nargs = 3, .needs_return = func != PHT_FN_PY_FREE };
+	u64 vaddr = addr - info->object_bias, offset;
+	u8 code[256];
+
+	if (!addr || elf_vaddr_to_offset(elf, vaddr, &offset))
+		return -ENOENT;
+	q.code = code;
+	q.vaddr = vaddr;
+	q.len = sizeof(code);
+	while (q.len && elf_read(elf, vaddr, code, q.len))
+		q.len /= 2;
+	if (!elf_sym_at(elf, vaddr, &sym) && sym.value == vaddr)
+		q.size = sym.size;
+	if (q.size && q.size < q.len)
+		q.len = q.size;
+	offset += insn_probe_site(&q).offset;
+	for (size_t i = 0; i < plan->nprobes; i++)
+		if (plan->probes[i].object == OBJ_PYTHON && plan->probes[i].offset == offset)
+			return 0; /* mem and obj share their functions */
+	add(plan, OBJ_PYTHON, offset, func, q.needs_return);
+	return 0;
+}
+
+static int add_table(struct plan *plan, const struct pyinfo *info, struct elf_file *elf,
+		     const struct py_allocator *table)
+{
+	return add_python(plan, info, elf, table->malloc_fn, PHT_FN_PY_MALLOC) ?:
+	       add_python(plan, info, elf, table->calloc_fn, PHT_FN_PY_CALLOC) ?:
+	       add_python(plan, info, elf, table->realloc_fn, PHT_FN_PY_REALLOC) ?:
+	       add_python(plan, info, elf, table->free_fn, PHT_FN_PY_FREE);
+}
+
+/* The functions that CPython's own tables point to see what goes through the tables. */
+static int plan_tables(struct plan *plan, const struct pyinfo *info, struct elf_file *elf,
+		       u64 small_max, const char *what)
+{
+	int err;
+
+	plan->proc.small_max = small_max;
+	if (info->raw.malloc_fn == info->obj.malloc_fn && info->raw.ctx != info->obj.ctx)
+		plan->proc.raw_ctx = info->raw.ctx;
+	err = add_table(plan, info, elf, &info->mem) ?: add_table(plan, info, elf, &info->obj);
+	if (err)
+		return err;
+	plan->complete = true;
+	snprintf(plan->coverage, sizeof(plan->coverage),
+		 "complete: every libc allocation and mapping, and every small Python block (%s)",
+		 what);
+	return 0;
+}
+
+static void plan_pools(struct plan *plan, const struct pyinfo *info, struct elf_file *elf)
+{
+	const char *rest = "libc allocations and mappings (Python blocks over 512 bytes included) "
+			   "one by one; ";
+
+	if (!add_python(plan, info, elf, info->new_pool_fn, PHT_FN_PY_POOL)) {
+		plan->proc.always_return |= 1u << PHT_FN_PY_POOL;
+		snprintf(plan->coverage, sizeof(plan->coverage),
+			 "partial: %ssmall Python blocks only as whole %u KiB pools, this "
+			 "interpreter inlines its allocator",
+			 rest, info->pool_size / 1024);
+		return;
+	}
+	snprintf(plan->coverage, sizeof(plan->coverage),
+		 "partial: %ssmall Python blocks not at all", rest);
+}
+
+static int plan_python(const struct pyinfo *info, struct plan *plan, struct elf_file *elf)
+{
+	switch (info->alloc_mode) {
+	case PY_ALLOC_MALLOC:
+	case PY_ALLOC_MALLOC_DEBUG:
+		plan->complete = true;
+		snprintf(plan->coverage, sizeof(plan->coverage),
+			 "complete: every libc allocation and mapping; Python takes all its "
+			 "memory there (%s)",
+			 py_alloc_mode_name(info->alloc_mode));
+		return 0;
+	case PY_ALLOC_PYMALLOC:
+		if (!info->inlined && !plan_tables(plan, info, elf, 512, "pymalloc"))
+			return 0;
+		break;
+	case PY_ALLOC_DEBUG:
+		if (!plan_tables(plan, info, elf, 488, "pymalloc under debug hooks"))
+			return 0;
+		break;
+	case PY_ALLOC_TRACEMALLOC:
+		if (!plan_tables(plan, info, elf, 512, "pymalloc under tracemalloc"))
+			return 0;
+		break;
+	case PY_ALLOC_MIMALLOC:
+		if (!plan_tables(plan, info, elf, ~0ull, "mimalloc"))
+			return 0;
+		break;
+	default:
+		break;
+	}
+	plan_pools(plan, info, elf);
+	return 0;
+}
+
+static void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc)
+{
+	*proc = (struct pht_proc){
+		.runtime = info->runtime,
+		.interval = interval,
+		.tls_offset = info->tls_offset,
+		.tls_kind = info->tls_kind,
+		.tls_module = info->tls_module,
+		.tss_key = info->tss_key,
+		.flags = PHT_PROC_ENABLED | (info->musl ? PHT_PROC_MUSL : 0),
+		.pool_size = info->pool_size,
+		.arena_size = info->arena_size,
+		.small_max = 512,
+		.python_start = info->object_start,
+		.python_end = info->object_end,
+		.off = info->off,
+	};
+}
+
+int plan_make(const struct pyinfo *info, u64 interval, struct plan *out)
+{
+	struct plan plan = { .fds = { -1, -1, -1 } };
+	struct proc_maps maps = { 0 };
+	struct elf_file *elf = NULL;
+	const struct proc_map *map;
+	int err, fd;
+
+	plan_proc(info, interval, &plan.proc);
+	err = proc_maps_read(info->pid, &maps);
+	if (err)
+		return log_err_r(err, "process %d: %s", info->pid, strerror(-err));
+	err = plan_libc(info, &maps, &plan);
+	if (err)
+		goto out;
+	map = proc_maps_find(&maps, info->runtime);
+	for (size_t i = 0; i < maps.n && info->object_path; i++)
+		if (!strcmp(maps.v[i].path, info->object_path)) {
+			map = &maps.v[i];
+			break;
+		}
+	fd = map ? proc_open_map(info->pid, map) : -ENOENT;
+	if (fd < 0) {
+		err = log_err_r(fd, "cannot open the interpreter of process %d: %s", info->pid,
+				strerror(-fd));
+		goto out;
+	}
+	plan.fds[OBJ_PYTHON] = fd;
+	err = elf_open_fd(dup(fd), &elf);
+	if (!err)
+		err = plan_python(info, &plan, elf);
+	else
+		log_error("cannot read %s: %s", info->object_path, strerror(-err));
+out:
+	elf_close(elf);
+	proc_maps_free(&maps);
+	if (err)
+		plan_free(&plan);
+	else
+		*out = plan;
+	return err;
+}
+
+void plan_free(struct plan *plan)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(plan->fds); i++)
+		if (plan->fds[i] >= 0)
+			close(plan->fds[i]);
+	*plan = (struct plan){ .fds = { -1, -1, -1 } };
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "probes.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "bpfsys.h"
+#include "log.h"
+#include "pyheaptrace.skel.h"
+#include "sampling_tables.h"
+
+/* How probes are attached, best first. */
+enum attach_style {
+	STYLE_SESSION, /* one link an object, return half only where asked for */
+	STYLE_MULTI,   /* two links an object */
+	STYLE_PERF,    /* one or two links a function */
+};
+
+struct probes {
+	struct pyheaptrace_bpf *skel;
+	enum attach_style style;
+};
+
+struct probes_links {
+	int fds[8]; /* multi links */
+	size_t nfds;
+	struct bpf_link *perf[2 * PLAN_MAX_PROBES];
+	size_t nperf;
+};
+
+static const char *const func_names[PHT_FN_NR] = {
+	[PHT_FN_MALLOC] = "malloc",
+	[PHT_FN_CALLOC] = "calloc",
+	[PHT_FN_REALLOC] = "realloc",
+	[PHT_FN_REALLOCARRAY] = "reallocarray",
+	[PHT_FN_FREE] = "free",
+	[PHT_FN_POSIX_MEMALIGN] = "posix_memalign",
+	[PHT_FN_ALIGNED] = "aligned",
+	[PHT_FN_VALLOC] = "valloc",
+	[PHT_FN_PVALLOC] = "pvalloc",
+	[PHT_FN_MMAP] = "mmap",
+	[PHT_FN_MUNMAP] = "munmap",
+	[PHT_FN_MREMAP] = "mremap",
+	[PHT_FN_PY_MALLOC] = "py_malloc",
+	[PHT_FN_PY_CALLOC] = "py_calloc",
+	[PHT_FN_PY_REALLOC] = "py_realloc",
+	[PHT_FN_PY_FREE] = "py_free",
+	[PHT_FN_PY_POOL] = "py_pool",
+};
+
+static int libbpf_log(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char line[1024];
+
+	if (log_level() < (level == LIBBPF_DEBUG ? 3 : 2))
+		return 0;
+	vsnprintf(line, sizeof(line), fmt, ap);
+	line[strcspn(line, "\n")] = 0;
+	log_debug("%s", line);
+	return 0;
+}
+
+static enum attach_style choose_style(const struct host_features *host)
+{
+	const char *forced = getenv("PHT_ATTACH"); /* for tests: session, multi, perf */
+
+	if (forced && !strcmp(forced, "perf"))
+		return STYLE_PERF;
+	if (forced && !strcmp(forced, "multi") && host->uprobe_multi)
+		return STYLE_MULTI;
+	if (host->uprobe_session)
+		return STYLE_SESSION;
+	return host->uprobe_multi ? STYLE_MULTI : STYLE_PERF;
+}
+
+/* Load only what the style attaches; give multi programs their attach type. */
+static void configure_programs(struct probes *probes)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, probes->skel->obj) {
+		const char *name = bpf_program__name(prog);
+		bool session = !strcmp(name, "session_any");
+		bool cookie = !strncmp(name, "cookie_", 7);
+		bool perf = !strncmp(name, "enter_", 6) || !strncmp(name, "return_", 7);
+
+		if (session)
+			bpf_program__set_autoload(prog, probes->style == STYLE_SESSION);
+		if (cookie)
+			bpf_program__set_autoload(prog, probes->style == STYLE_MULTI);
+		if (perf)
+			bpf_program__set_autoload(prog, probes->style == STYLE_PERF);
+		if (session)
+			bpf_program__set_expected_attach_type(prog, PHT_BPF_TRACE_UPROBE_SESSION);
+		if (cookie)
+			bpf_program__set_expected_attach_type(prog, PHT_BPF_TRACE_UPROBE_MULTI);
+	}
+}
+
+/* Live samples grow as the interval shrinks; the table is filled on demand. */
+static u32 live_entries(u64 interval)
+{
+	if (interval >= 256 * 1024)
+		return 256 * 1024;
+	return interval >= 16 * 1024 ? 1024 * 1024 : 4 * 1024 * 1024;
+}
+
+int probes_open(const struct probes_config *config, struct probes **out)
+{
+	struct rlimit memlock = { RLIM_INFINITY, RLIM_INFINITY };
+	struct probes *probes = calloc(1, sizeof(*probes));
+	int err;
+
+	if (!probes)
+		return log_err_r(-ENOMEM, "out of memory");
+	libbpf_set_print(libbpf_log);
+	/* Kernels before 5.11 charge maps to this limit. */
+	setrlimit(RLIMIT_MEMLOCK, &memlock);
+	probes->style = choose_style(config->host);
+	probes->skel = pyheaptrace_bpf__open();
+	if (!probes->skel) {
+		err = log_err_r(-errno, "cannot open the BPF object: %s", strerror(errno));
+		goto fail;
+	}
+	configure_programs(probes);
+	probes->skel->rodata->cfg_seed = config->seed;
+	sampling_tables_fill(probes->skel->bss->log_table, probes->skel->bss->weight_table);
+	bpf_map__set_max_entries(probes->skel->maps.live, live_entries(config->interval));
+	err = pyheaptrace_bpf__load(probes->skel);
+	if (err) {
+		log_error("the kernel refuses the BPF programs: %s (see pyheaptrace check, "
+			  "or -vv for the reason)",
+			  strerror(-err));
+		goto fail;
+	}
+	probes->skel->links.process_exit = bpf_program__attach(probes->skel->progs.process_exit);
+	probes->skel->links.process_exec = bpf_program__attach(probes->skel->progs.process_exec);
+	probes->skel->links.process_fork = bpf_program__attach(probes->skel->progs.process_fork);
+	if (!probes->skel->links.process_exit || !probes->skel->links.process_exec ||
+	    !probes->skel->links.process_fork) {
+		err = log_err_r(-errno, "cannot watch process exits: %s", strerror(errno));
+		goto fail;
+	}
+	*out = probes;
+	return 0;
+fail:
+	probes_close(probes);
+	return err;
+}
+
+void probes_close(struct probes *probes)
+{
+	if (!probes)
+		return;
+	pyheaptrace_bpf__destroy(probes->skel);
+	free(probes);
+}
+
+static int attach_multi(struct probes_links *links, const struct bpf_program *prog, u32 type,
+			pid_t pid, const struct plan *plan, int object, bool ret, bool only_ret)
+{
+	u64 offsets[PLAN_MAX_PROBES], cookies[PLAN_MAX_PROBES];
+	char path[32];
+	u32 n = 0;
+	int fd;
+
+	for (size_t i = 0; i < plan->nprobes; i++) {
+		const struct plan_probe *p = &plan->probes[i];
+
+		if (p->object != object || (only_ret && !p->with_return))
+			continue;
+		offsets[n] = p->offset;
+		cookies[n++] = p->func;
+	}
+	if (!n)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", plan->fds[object]);
+	fd = bpfsys_uprobe_multi(bpf_program__fd(prog), type, path, offsets, cookies, n, pid, ret);
+	if (fd < 0)
+		return fd;
+	links->fds[links->nfds++] = fd;
+	return 0;
+}
+
+static int attach_object(struct probes *probes, struct probes_links *links, pid_t pid,
+			 const struct plan *plan, int object)
+{
+	struct pyheaptrace_bpf *skel = probes->skel;
+
+	if (probes->style == STYLE_SESSION)
+		return attach_multi(links, skel->progs.session_any, PHT_BPF_TRACE_UPROBE_SESSION,
+				    pid, plan, object, false, false);
+	/* Returns first: a call that entered without one would seem to be pending for ever. */
+	return attach_multi(links, skel->progs.cookie_return, PHT_BPF_TRACE_UPROBE_MULTI, pid, plan,
+			    object, true, true) ?:
+	       attach_multi(links, skel->progs.cookie_enter, PHT_BPF_TRACE_UPROBE_MULTI, pid, plan,
+			    object, false, false);
+}
+
+static int attach_perf(struct probes *probes, struct probes_links *links, pid_t pid,
+		       const struct plan *plan, const struct plan_probe *p, bool ret)
+{
+	DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = ret);
+	char name[32], path[32];
+	struct bpf_program *prog;
+	struct bpf_link *link;
+
+	snprintf(name, sizeof(name), "%s_%s", ret ? "return" : "enter", func_names[p->func]);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", plan->fds[p->object]);
+	prog = bpf_object__find_program_by_name(probes->skel->obj, name);
+	if (!prog)
+		return -ENOENT;
+	link = bpf_program__attach_uprobe_opts(prog, pid, path, p->offset, &opts);
+	if (!link)
+		return -errno;
+	links->perf[links->nperf++] = link;
+	return 0;
+}
+
+static int attach_all(struct probes *probes, struct probes_links *links, pid_t pid,
+		      const struct plan *plan)
+{
+	int err = 0;
+
+	if (probes->style != STYLE_PERF) {
+		for (int object = 0; object < (int)ARRAY_SIZE(plan->fds) && !err; object++)
+			err = attach_object(probes, links, pid, plan, object);
+		return err;
+	}
+	for (size_t i = 0; i < plan->nprobes && !err; i++) {
+		const struct plan_probe *p = &plan->probes[i];
+
+		if (p->with_return)
+			err = attach_perf(probes, links, pid, plan, p, true);
+		if (!err)
+			err = attach_perf(probes, links, pid, plan, p, false);
+	}
+	return err;
+}
+
+int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
+		  struct probes_links **out)
+{
+	struct probes_links *links = calloc(1, sizeof(*links));
+	u32 key = pid;
+	int err;
+
+	if (!links)
+		return log_err_r(-ENOMEM, "out of memory");
+	err = bpf_map_update_elem(probes_map_fd(probes, MAP_PROCS), &key, &plan->proc, BPF_ANY);
+	if (!err)
+		err = attach_all(probes, links, pid, plan);
+	if (err) {
+		probes_detach(probes, pid, links);
+		return log_err_r(err, "cannot place probes in process %d: %s", pid,
+				 err == -ESRCH ? "it exited" : strerror(-err));
+	}
+	*out = links;
+	return 0;
+}
+
+void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
+{
+	u32 key = pid;
+
+	for (size_t i = 0; links && i < links->nfds; i++)
+		close(links->fds[i]);
+	for (size_t i = 0; links && i < links->nperf; i++)
+		bpf_link__destroy(links->perf[i]);
+	free(links);
+	bpf_map_delete_elem(probes_map_fd(probes, MAP_PROCS), &key);
+}
+
+int probes_map_fd(const struct probes *probes, enum probes_map map)
+{
+	const struct bpf_map *maps[] = {
+		[MAP_PROCS] = probes->skel->maps.procs,
+		[MAP_THREADS] = probes->skel->maps.threads,
+		[MAP_LIVE] = probes->skel->maps.live,
+		[MAP_STACKS] = probes->skel->maps.stacks,
+		[MAP_SITES] = probes->skel->maps.sites,
+		[MAP_EVENTS] = probes->skel->maps.events,
+		[MAP_COUNTERS] = probes->skel->maps.counters,
+	};
+
+	return bpf_map__fd(maps[map]);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The BPF side: open, configure, load, attach, detach.  Only drain.c looks inside. */
+#ifndef PHT_PROBES_H
+#define PHT_PROBES_H
+
+#include "check.h"
+#include "plan.h"
+
+struct probes; /* opaque */
+
+struct probes_config {
+	u64 seed;
+	u64 interval; /* sizes the live table */
+	const struct host_features *host;
+};
+
+/* Load the programs.  0, or -errno after one line. */
+int probes_open(const struct probes_config *config, struct probes **out);
+/* Detaches everything that is still attached. */
+void probes_close(struct probes *probes);
+
+struct probes_links; /* the probes of one process */
+
+/* Place the probes of a plan; from here on the process is traced. */
+int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
+		  struct probes_links **out);
+/* Remove them and forget the process's configuration; links may be NULL. */
+void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links);
+
+enum probes_map {
+	MAP_PROCS, MAP_THREADS, MAP_LIVE, MAP_STACKS, MAP_SITES, MAP_EVENTS, MAP_COUNTERS,
+};
+int probes_map_fd(const struct probes *probes, enum probes_map map);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a report consists of.  Aggregation fills it, reporters print it; nobody else. */
+#ifndef PHT_REPORT_H
+#define PHT_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "pht_abi.h"
+#include "util.h"
+
+enum frame_kind {
+	FRAME_PYTHON,
+	FRAME_NATIVE,
+	FRAME_OTHER, /* "<no Python state>", "<name unreadable>" and the like */
+};
+
+/* A resolved frame.  Strings are interned and outlive the report. */
+struct frame {
+	const char *function;
+	const char *file;
+	s32 line; /* 0 = unknown */
+	enum frame_kind kind;
+};
+
+/* A 95 % interval around an estimate, in the same unit. */
+struct estimate {
+	double value, low, high;
+};
+
+/* One line of the table: a group of stacks (see enum group_by). */
+struct row {
+	const struct frame *frames; /* innermost first; of the heaviest stack of the group */
+	u32 nframes;
+	bool truncated; /* the outermost frames are missing */
+	struct estimate live_bytes;
+	double live_blocks;
+	double allocated_bytes, allocated_blocks; /* since attach */
+	double growth_bytes;			  /* live now minus live at the previous refresh */
+	double alloc_rate;			  /* bytes a second since the previous refresh */
+	u64 samples;				  /* taken since attach */
+	u64 live_samples;
+};
+
+enum group_by { GROUP_TRACEBACK, GROUP_LINE, GROUP_FUNCTION, GROUP_FILE };
+
+struct report {
+	pid_t pid;
+	char comm[32];
+	char python_version[16];
+	const char *collector; /* "probe", "trampoline", "growth" */
+	const char *coverage;  /* one sentence in words */
+	double coverage_share; /* 0..1 of requested bytes seen; < 0 = unknown */
+	bool coverage_complete;
+	u64 sample_interval;
+	double duration; /* seconds since attach */
+	u64 rss;
+	bool final;		    /* the last report of a run */
+	const char *end_reason;	    /* "target exited", ... or NULL */
+	struct estimate live_bytes; /* totals over all rows, shown or not */
+	double live_blocks;
+	double allocated_bytes, allocated_blocks;
+	u64 samples, live_samples;
+	u64 calls, frees; /* probe hits */
+	u64 losses[PHT_LOSS_NR];
+	enum group_by group_by;
+	struct row *rows; /* owned; sorted by live bytes, descending */
+	size_t nrows;	  /* all of them; reporters cut at top */
+	size_t top;
+};
+
+struct report_style {
+	int width; /* columns; 0 = 80 */
+	bool color;
+	bool callers; /* show callers below the top rows */
+	bool clear;   /* refresh in place: home the cursor first */
+	int height;   /* lines that fit, with clear; 0 = any number */
+	bool ascii;   /* the terminal is not UTF-8 */
+};
+
+/* One format each; 0 or -errno of the stream. */
+int report_text(FILE *out, const struct report *r, const struct report_style *style);
+int report_json(FILE *out, const struct report *r);
+
+/* Name and explanation of a loss counter. */
+const char *loss_name(enum pht_loss loss);
+const char *loss_text(enum pht_loss loss);
+
+#endif

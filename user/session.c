@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "log.h"
+#include "pools.h"
+
+double monotonic_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+/* The pid may have been given to another process while we looked at it. */
+static int same_process(const struct session *s)
+{
+	u64 start;
+
+	if (proc_start_time(s->info.pid, &start) || start != s->info.start_time)
+		return log_err_r(-ESRCH, "process %d exited while attaching", s->info.pid);
+	return 0;
+}
+
+static int attach(struct session *s, struct probes *probes, const struct opts *opts)
+{
+	struct plan plan;
+	int err = plan_make(&s->info, opts->sample_interval, &plan);
+
+	if (err)
+		return err;
+	memcpy(s->coverage, plan.coverage, sizeof(s->coverage));
+	s->complete = plan.complete;
+	err = same_process(s) ?: probes_attach(probes, s->info.pid, &plan, &s->links);
+	plan_free(&plan);
+	return err ?: same_process(s);
+}
+
+int session_start(struct session *s, struct probes *probes, pid_t pid, const struct opts *opts)
+{
+	int err;
+
+	*s = (struct session){ .pidfd = syscall(SYS_pidfd_open, pid, 0) };
+	if (s->pidfd < 0)
+		return log_err_r(-errno, "no process with pid %d: %s", pid, strerror(errno));
+	err = pyinfo_examine(pid, &s->info);
+	if (err)
+		goto fail;
+	s->sym = symbolizer_new();
+	if (!s->sym) {
+		err = log_err_r(-ENOMEM, "out of memory");
+		goto fail;
+	}
+	proc_comm(pid, s->comm, sizeof(s->comm));
+	proc_rss(pid, &s->rss);
+	err = attach(s, probes, opts);
+	if (err)
+		goto fail;
+	s->started = monotonic_seconds();
+	log_info("attached to %d (%s, Python %s, %s): %s", pid, s->comm, s->info.version_str,
+		 py_alloc_mode_name(s->info.alloc_mode), s->coverage);
+	return 0;
+fail:
+	session_free(s, probes);
+	return err;
+}
+
+void session_end(struct session *s, struct probes *probes, const char *reason)
+{
+	if (s->ended != 0)
+		return;
+	s->ended = monotonic_seconds();
+	s->end_reason = reason;
+	probes_detach(probes, s->info.pid, s->links);
+	s->links = NULL;
+}
+
+void session_free(struct session *s, struct probes *probes)
+{
+	if (s->links)
+		probes_detach(probes, s->info.pid, s->links);
+	if (s->pidfd >= 0)
+		close(s->pidfd);
+	symbolizer_free(s->sym);
+	aggregate_history_free(&s->history);
+	pyinfo_free(&s->info);
+	*s = (struct session){ .pidfd = -1 };
+}
+
+void session_on_stack(struct session *s, const struct probes *probes, u64 stack_id)
+{
+	struct pht_stack stack;
+
+	if (!symbolizer_get(s->sym, stack_id) && !drain_stack(probes, stack_id, &stack))
+		symbolize_stack(s->sym, &s->info, stack_id, &stack);
+}
+
+/* Stacks whose event was lost are resolved late rather than never. */
+static void resolve_missing(struct session *s, const struct probes *probes,
+			    const struct drained *d)
+{
+	for (size_t i = 0; i < d->nsites; i++)
+		if (d->sites[i].key.tgid == (u32)s->info.pid)
+			session_on_stack(s, probes, d->sites[i].key.stack_id);
+}
+
+int session_report(struct session *s, const struct probes *probes, const struct drained *d,
+		   const struct opts *opts, struct report *r)
+{
+	bool alive = s->ended == 0;
+	AUTO_FREE struct live_use *uses = calloc(d->nlive + 1, sizeof(*uses));
+	int err;
+
+	if (!uses)
+		return log_err_r(-ENOMEM, "out of memory");
+	resolve_missing(s, probes, d);
+	if (alive)
+		proc_rss(s->info.pid, &s->rss);
+	pools_examine(probes, &s->info, alive, d, uses);
+	*r = (struct report){
+		.pid = s->info.pid,
+		.collector = "probe",
+		.coverage = s->coverage,
+		.coverage_complete = s->complete,
+		.sample_interval = opts->sample_interval,
+		.duration = (alive ? monotonic_seconds() : s->ended) - s->started,
+		.rss = s->rss,
+		.end_reason = s->end_reason,
+		.calls = d->stats[PHT_STAT_CALLS],
+		.frees = d->stats[PHT_STAT_FREES],
+		.group_by = opts->group_by,
+		.top = opts->top,
+	};
+	memcpy(r->comm, s->comm, sizeof(r->comm));
+	memcpy(r->python_version, s->info.version_str, sizeof(r->python_version));
+	memcpy(r->losses, d->losses, sizeof(r->losses));
+	symbolizer_losses(s->sym, r->losses);
+	err = aggregate(d, uses, s->info.pid, s->sym, &s->history, r);
+	return err ? log_err_r(err, "out of memory") : 0;
+}

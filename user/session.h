@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One traced process from attach to its last report. */
+#ifndef PHT_SESSION_H
+#define PHT_SESSION_H
+
+#include "aggregate.h"
+#include "drain.h"
+#include "opts.h"
+#include "plan.h"
+#include "probes.h"
+#include "pyinfo.h"
+#include "symbolize.h"
+
+struct session {
+	struct pyinfo info;
+	struct probes_links *links; /* NULL when detached */
+	struct symbolizer *sym;
+	struct aggregate_history history;
+	char coverage[256];
+	bool complete;
+	char comm[32];
+	int pidfd;         /* readable when the process has exited; -1 = none */
+	double started;    /* CLOCK_MONOTONIC seconds */
+	double ended;      /* 0 while it is being traced */
+	const char *end_reason; /* why tracing ended by itself, or NULL */
+	u64 rss;           /* last seen */
+};
+
+double monotonic_seconds(void);
+
+/* Examine and attach.  0, or -errno after one line. */
+int session_start(struct session *s, struct probes *probes, pid_t pid, const struct opts *opts);
+/* The process is gone or has become another program: keep what was seen. */
+void session_end(struct session *s, struct probes *probes, const char *reason);
+void session_free(struct session *s, struct probes *probes);
+
+/* A stack was stored: resolve it while its code objects are there. */
+void session_on_stack(struct session *s, const struct probes *probes, u64 stack_id);
+
+/* Fill a report from the drained tables.  Free r->rows afterwards.  0 or -errno. */
+int session_report(struct session *s, const struct probes *probes, const struct drained *d,
+		   const struct opts *opts, struct report *r);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Stacks of code addresses -> frames with names and lines.  Each code object
+ * is read once, at first sight, while it is still there; each stack is
+ * resolved once.  Memory: bounded by the kernel's stack table (16,384 stacks
+ * of at most 128 frames) and the interning bound.
+ */
+#ifndef PHT_SYMBOLIZE_H
+#define PHT_SYMBOLIZE_H
+
+#include "pyinfo.h"
+#include "report.h"
+
+struct symbolizer; /* opaque */
+
+struct sym_stack {
+	u32 nframes; /* at least 1 */
+	bool truncated;
+	struct frame frames[];
+};
+
+struct symbolizer *symbolizer_new(void);
+void symbolizer_free(struct symbolizer *sym);
+
+/* Resolve a stack of process info unless it is known already; NULL on no memory. */
+const struct sym_stack *symbolize_stack(struct symbolizer *sym, const struct pyinfo *info,
+					u64 stack_id, const struct pht_stack *stack);
+/* A resolved stack, or NULL. */
+const struct sym_stack *symbolizer_get(const struct symbolizer *sym, u64 stack_id);
+/* What stands for a stack that was lost. */
+const struct sym_stack *symbolizer_lost(const struct symbolizer *sym);
+/* Adds to the counters code_gone and name_unreadable. */
+void symbolizer_losses(const struct symbolizer *sym, u64 losses[PHT_LOSS_NR]);
+
+#endif

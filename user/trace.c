@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "trace.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+
+#include "log.h"
+#include "session.h"
+
+struct trace {
+	const struct opts *opts;
+	struct probes *probes;
+	struct drain_events *events;
+	struct session *sessions; /* owned */
+	size_t nsessions;
+	FILE *out;
+	bool tty, color;
+	int epoll, signals, refresh, deadline; /* fds */
+	bool stop;
+};
+
+static struct session *session_of(struct trace *t, u32 tgid)
+{
+	for (size_t i = 0; i < t->nsessions; i++)
+		if ((u32)t->sessions[i].info.pid == tgid)
+			return &t->sessions[i];
+	return NULL;
+}
+
+static void on_event(void *ctx, const struct pht_event *ev)
+{
+	struct trace *t = ctx;
+	struct session *s = session_of(t, ev->tgid);
+
+	if (!s || s->ended != 0)
+		return;
+	if (ev->type == PHT_EV_STACK)
+		session_on_stack(s, t->probes, ev->value);
+	else if (ev->type == PHT_EV_EXEC)
+		session_end(s, t->probes, "the process executed another program");
+	else if (ev->type == PHT_EV_FORK)
+		log_info("process %u forked %u, which is not traced", ev->tgid, (u32)ev->value);
+}
+
+static int terminal_width(FILE *out)
+{
+	struct winsize ws;
+	const char *columns = getenv("COLUMNS");
+	int n = columns ? atoi(columns) : 0;
+
+	if (!ioctl(fileno(out), TIOCGWINSZ, &ws) && ws.ws_col > 0)
+		return ws.ws_col;
+	return n >= 40 && n <= 1000 ? n : 120;
+}
+
+static int print_report(struct trace *t, struct report *r, size_t index)
+{
+	struct report_style style = {
+		.width = terminal_width(t->out),
+		.color = t->color,
+		.callers = true,
+		.clear = t->tty && !r->final && index == 0,
+	};
+
+	if (!t->opts->json)
+		return report_text(t->out, r, &style);
+	if (t->nsessions > 1)
+		fputs(index ? ",\n" : "[\n", t->out);
+	return report_json(t->out, r);
+}
+
+static int print_reports(struct trace *t, bool final)
+{
+	struct drained d;
+	int err = drain_tables(t->probes, &d);
+
+	for (size_t i = 0; i < t->nsessions && !err; i++) {
+		struct report r;
+
+		err = session_report(&t->sessions[i], t->probes, &d, t->opts, &r);
+		if (err)
+			break;
+		r.final = final;
+		err = print_report(t, &r, i);
+		free(r.rows);
+		if (err)
+			log_error("cannot write the report: %s", strerror(-err));
+	}
+	if (!err && t->opts->json && t->nsessions > 1)
+		fputs("]\n", t->out);
+	if (fflush(t->out) && !err)
+		err = log_err_r(-errno, "cannot write the report: %s", strerror(errno));
+	drained_free(&d);
+	return err;
+}
+
+static int watch(struct trace *t, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+
+	return fd < 0 || epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int timer(double first, double every)
+{
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	struct itimerspec spec = {
+		.it_value = { first, (first - (time_t)first) * 1e9 },
+		.it_interval = { every, (every - (time_t)every) * 1e9 },
+	};
+
+	if (fd >= 0 && first > 0)
+		timerfd_settime(fd, 0, &spec, NULL);
+	return fd;
+}
+
+static int open_loop(struct trace *t)
+{
+	double first = t->opts->interval < 1 ? t->opts->interval : 1;
+	sigset_t set;
+	int err;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	t->epoll = epoll_create1(EPOLL_CLOEXEC);
+	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	t->refresh = timer(t->tty && !t->opts->json ? first : 0, t->opts->interval);
+	t->deadline = timer(t->opts->duration, 0);
+	err = watch(t, t->signals) ?: watch(t, t->refresh) ?: watch(t, t->deadline);
+	return err ? log_err_r(err, "cannot set up the event loop: %s", strerror(-err)) : 0;
+}
+
+static void target_exited(struct trace *t, struct session *s)
+{
+	/* Its last events may still be in the ring. */
+	drain_events_consume(t->events);
+	epoll_ctl(t->epoll, EPOLL_CTL_DEL, s->pidfd, NULL);
+	session_end(s, t->probes, "the process exited");
+}
+
+static int handle(struct trace *t, int fd)
+{
+	u64 ticks;
+
+	if (fd == t->signals || fd == t->deadline) {
+		t->stop = true;
+		return 0;
+	}
+	if (fd == drain_events_fd(t->events)) {
+		drain_events_consume(t->events);
+		return 0;
+	}
+	if (fd == t->refresh)
+		return read(fd, &ticks, sizeof(ticks)) > 0 ? print_reports(t, false) : 0;
+	for (size_t i = 0; i < t->nsessions; i++)
+		if (t->sessions[i].pidfd == fd)
+			target_exited(t, &t->sessions[i]);
+	return 0;
+}
+
+static bool any_traced(const struct trace *t)
+{
+	for (size_t i = 0; i < t->nsessions; i++)
+		if (t->sessions[i].ended == 0)
+			return true;
+	return false;
+}
+
+static int loop(struct trace *t)
+{
+	int err = 0;
+
+	while (!t->stop && !err && any_traced(t)) {
+		struct epoll_event evs[16];
+		int n = epoll_wait(t->epoll, evs, ARRAY_SIZE(evs), -1);
+
+		if (n < 0 && errno != EINTR)
+			return log_err_r(-errno, "epoll: %s", strerror(errno));
+		for (int i = 0; i < n && !err; i++)
+			err = handle(t, evs[i].data.fd);
+	}
+	drain_events_consume(t->events);
+	return err;
+}
+
+static int start_sessions(struct trace *t)
+{
+	int err = 0;
+
+	t->sessions = calloc(t->opts->npids, sizeof(*t->sessions));
+	if (!t->sessions)
+		return log_err_r(-ENOMEM, "out of memory");
+	for (size_t i = 0; i < t->opts->npids && !err; i++) {
+		err = session_start(&t->sessions[i], t->probes, t->opts->pids[i], t->opts);
+		if (!err) {
+			t->nsessions++;
+			err = watch(t, t->sessions[i].pidfd);
+		}
+	}
+	return err;
+}
+
+static int open_output(struct trace *t)
+{
+	t->out = t->opts->output ? fopen(t->opts->output, "we") : stdout;
+	if (!t->out)
+		return log_err_r(-errno, "cannot write %s: %s", t->opts->output, strerror(errno));
+	t->tty = isatty(fileno(t->out));
+	t->color = t->tty && !(getenv("NO_COLOR") && *getenv("NO_COLOR"));
+	return 0;
+}
+
+/* A pid that cannot be traced is said before the slow work of loading begins. */
+static int check_pids(const struct opts *opts)
+{
+	for (size_t i = 0; i < opts->npids; i++) {
+		u64 start;
+
+		if (proc_start_time(opts->pids[i], &start))
+			return log_err_r(-ESRCH, "no process with pid %d", opts->pids[i]);
+	}
+	return 0;
+}
+
+static int run(struct trace *t)
+{
+	struct host_features host;
+	struct probes_config config = {
+		.seed = t->opts->seed,
+		.interval = t->opts->sample_interval,
+		.host = &host,
+	};
+	int err;
+
+	if (!t->opts->seed_given && getrandom(&config.seed, sizeof(config.seed), 0) < 0)
+		config.seed = (u64)(monotonic_seconds() * 1e9);
+	err = open_output(t) ?: check_pids(t->opts) ?: check_require(&host);
+	if (!err)
+		err = probes_open(&config, &t->probes) ?: open_loop(t) ?:
+		      drain_events_open(t->probes, on_event, t, &t->events);
+	if (!err)
+		err = watch(t, drain_events_fd(t->events)) ?: start_sessions(t) ?: loop(t);
+	if (!err)
+		err = print_reports(t, true);
+	return err;
+}
+
+int trace_main(const struct opts *opts)
+{
+	struct trace t = { .opts = opts, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1 };
+	int fds[4], err = run(&t);
+
+	for (size_t i = 0; i < t.nsessions; i++)
+		session_free(&t.sessions[i], t.probes);
+	free(t.sessions);
+	drain_events_close(t.events);
+	probes_close(t.probes);
+	memcpy(fds, (int[]){ t.epoll, t.signals, t.refresh, t.deadline }, sizeof(fds));
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	if (t.out && t.out != stdout && fclose(t.out) && !err)
+		err = log_err_r(-errno, "cannot write %s: %s", opts->output, strerror(errno));
+	return err ? 1 : 0;
+}
