@@ -133,7 +133,7 @@ static int plan_tables(struct plan *plan, const struct pyinfo *info, struct elf_
 		return err;
 	plan->complete = true;
 	snprintf(plan->coverage, sizeof(plan->coverage),
-		 "complete: every libc allocation and mapping, and every small Python block (%s)",
+		 "every libc allocation and mapping, and every small Python block (%s)",
 		 what);
 	return 0;
 }
@@ -146,13 +146,13 @@ static void plan_pools(struct plan *plan, const struct pyinfo *info, struct elf_
 	if (!add_python(plan, info, elf, info->new_pool_fn, PHT_FN_PY_POOL)) {
 		plan->proc.always_return |= 1u << PHT_FN_PY_POOL;
 		snprintf(plan->coverage, sizeof(plan->coverage),
-			 "partial: %ssmall Python blocks only as whole %u KiB pools, this "
+			 "%ssmall Python blocks only as whole %u KiB pools, this "
 			 "interpreter inlines its allocator",
 			 rest, info->pool_size / 1024);
 		return;
 	}
 	snprintf(plan->coverage, sizeof(plan->coverage),
-		 "partial: %ssmall Python blocks not at all", rest);
+		 "%ssmall Python blocks not at all", rest);
 }
 
 static int plan_python(const struct pyinfo *info, struct plan *plan, struct elf_file *elf)
@@ -162,7 +162,7 @@ static int plan_python(const struct pyinfo *info, struct plan *plan, struct elf_
 	case PY_ALLOC_MALLOC_DEBUG:
 		plan->complete = true;
 		snprintf(plan->coverage, sizeof(plan->coverage),
-			 "complete: every libc allocation and mapping; Python takes all its "
+			 "every libc allocation and mapping; Python takes all its "
 			 "memory there (%s)",
 			 py_alloc_mode_name(info->alloc_mode));
 		return 0;

@@ -27,21 +27,7 @@ static int same_process(const struct session *s)
 	return 0;
 }
 
-static int attach(struct session *s, struct probes *probes, const struct opts *opts)
-{
-	struct plan plan;
-	int err = plan_make(&s->info, opts->sample_interval, &plan);
-
-	if (err)
-		return err;
-	memcpy(s->coverage, plan.coverage, sizeof(s->coverage));
-	s->complete = plan.complete;
-	err = same_process(s) ?: probes_attach(probes, s->info.pid, &plan, &s->links);
-	plan_free(&plan);
-	return err ?: same_process(s);
-}
-
-int session_start(struct session *s, struct probes *probes, pid_t pid, const struct opts *opts)
+int session_open(struct session *s, pid_t pid)
 {
 	int err;
 
@@ -58,16 +44,30 @@ int session_start(struct session *s, struct probes *probes, pid_t pid, const str
 	}
 	proc_comm(pid, s->comm, sizeof(s->comm));
 	proc_rss(pid, &s->rss);
-	err = attach(s, probes, opts);
-	if (err)
-		goto fail;
-	s->started = monotonic_seconds();
-	log_info("attached to %d (%s, Python %s, %s): %s", pid, s->comm, s->info.version_str,
-		 py_alloc_mode_name(s->info.alloc_mode), s->coverage);
 	return 0;
 fail:
-	session_free(s, probes);
+	session_free(s, NULL);
 	return err;
+}
+
+int session_attach(struct session *s, struct probes *probes, const struct opts *opts)
+{
+	struct plan plan;
+	int err = plan_make(&s->info, opts->sample_interval, &plan);
+
+	if (err)
+		return err;
+	memcpy(s->coverage, plan.coverage, sizeof(s->coverage));
+	s->complete = plan.complete;
+	err = same_process(s) ?: probes_attach(probes, s->info.pid, &plan, &s->links);
+	plan_free(&plan);
+	err = err ?: same_process(s);
+	if (err)
+		return err;
+	s->started = monotonic_seconds();
+	log_info("attached to %d (%s, Python %s, %s): %s", s->info.pid, s->comm,
+		 s->info.version_str, py_alloc_mode_name(s->info.alloc_mode), s->coverage);
+	return 0;
 }
 
 void session_end(struct session *s, struct probes *probes, const char *reason)

@@ -28,10 +28,13 @@ struct session {
 
 double monotonic_seconds(void);
 
-/* Examine and attach.  0, or -errno after one line. */
-int session_start(struct session *s, struct probes *probes, pid_t pid, const struct opts *opts);
+/* Examine the process.  0, or -errno after one line; then s needs no free. */
+int session_open(struct session *s, pid_t pid);
+/* Place the probes.  0, or -errno after one line. */
+int session_attach(struct session *s, struct probes *probes, const struct opts *opts);
 /* The process is gone or has become another program: keep what was seen. */
 void session_end(struct session *s, struct probes *probes, const char *reason);
+/* probes may be NULL when session_attach() was not called. */
 void session_free(struct session *s, struct probes *probes);
 
 /* A stack was stored: resolve it while its code objects are there. */

@@ -2,6 +2,7 @@
 #include "trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -65,7 +66,7 @@ static int print_report(struct trace *t, struct report *r, size_t index)
 		.width = terminal_width(t->out),
 		.color = t->color,
 		.callers = true,
-		.clear = t->tty && !r->final && index == 0,
+		.clear = t->tty && index == 0,
 	};
 
 	if (!t->opts->json)
@@ -80,6 +81,10 @@ static int print_reports(struct trace *t, bool final)
 	struct drained d;
 	int err = drain_tables(t->probes, &d);
 
+	if (err)
+		return err;
+	if (t->opts->output && ftruncate(fileno(t->out), 0) && errno != EINVAL)
+		err = log_err_r(-errno, "cannot write %s: %s", t->opts->output, strerror(errno));
 	for (size_t i = 0; i < t->nsessions && !err; i++) {
 		struct report r;
 
@@ -193,7 +198,7 @@ static int loop(struct trace *t)
 	return err;
 }
 
-static int start_sessions(struct trace *t)
+static int open_sessions(struct trace *t)
 {
 	int err = 0;
 
@@ -201,18 +206,34 @@ static int start_sessions(struct trace *t)
 	if (!t->sessions)
 		return log_err_r(-ENOMEM, "out of memory");
 	for (size_t i = 0; i < t->opts->npids && !err; i++) {
-		err = session_start(&t->sessions[i], t->probes, t->opts->pids[i], t->opts);
-		if (!err) {
+		err = session_open(&t->sessions[i], t->opts->pids[i]);
+		if (!err)
 			t->nsessions++;
-			err = watch(t, t->sessions[i].pidfd);
-		}
 	}
 	return err;
 }
 
+static int attach_sessions(struct trace *t)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < t->nsessions && !err; i++)
+		err = session_attach(&t->sessions[i], t->probes, t->opts) ?:
+		      watch(t, t->sessions[i].pidfd);
+	return err;
+}
+
+/* Opened now, to fail early; emptied only when there is something to write. */
 static int open_output(struct trace *t)
 {
-	t->out = t->opts->output ? fopen(t->opts->output, "we") : stdout;
+	int fd;
+
+	if (!t->opts->output) {
+		t->out = stdout;
+	} else {
+		fd = open(t->opts->output, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		t->out = fd < 0 ? NULL : fdopen(fd, "w");
+	}
 	if (!t->out)
 		return log_err_r(-errno, "cannot write %s: %s", t->opts->output, strerror(errno));
 	t->tty = isatty(fileno(t->out));
@@ -220,7 +241,6 @@ static int open_output(struct trace *t)
 	return 0;
 }
 
-/* A pid that cannot be traced is said before the slow work of loading begins. */
 static int check_pids(const struct opts *opts)
 {
 	for (size_t i = 0; i < opts->npids; i++) {
@@ -244,12 +264,13 @@ static int run(struct trace *t)
 
 	if (!t->opts->seed_given && getrandom(&config.seed, sizeof(config.seed), 0) < 0)
 		config.seed = (u64)(monotonic_seconds() * 1e9);
-	err = open_output(t) ?: check_pids(t->opts) ?: check_require(&host);
+	/* What is wrong with the request is said before the slow work begins. */
+	err = check_pids(t->opts) ?: check_require(&host) ?: open_sessions(t) ?: open_output(t);
 	if (!err)
 		err = probes_open(&config, &t->probes) ?: open_loop(t) ?:
 		      drain_events_open(t->probes, on_event, t, &t->events);
 	if (!err)
-		err = watch(t, drain_events_fd(t->events)) ?: start_sessions(t) ?: loop(t);
+		err = watch(t, drain_events_fd(t->events)) ?: attach_sessions(t) ?: loop(t);
 	if (!err)
 		err = print_reports(t, true);
 	return err;
