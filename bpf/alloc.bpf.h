@@ -259,28 +259,29 @@ static __always_inline void site_account(__u32 tgid, const struct pht_live *v, b
 }
 
 /*
- * A global function so that its stack frame and code exist once.  The block
- * is described by the thread's topmost pending call, already popped.
+ * A sampled block is born.  A global function, so that the verifier checks it
+ * once and its stack frame is its own.
  */
-__noinline int pht_insert(__u64 addr, __u32 domain, __u32 slot)
+__noinline int pht_insert(__u64 addr, __u64 size, __u64 interval, __u32 domain)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct pht_thread *th = bpf_map_lookup_elem(&threads, &id);
 	struct pht_live_key key = { .addr = addr, .tgid = id >> 32 };
 	struct pht_live v = {}, *old;
-	struct pht_pending *p;
 
 	if (!th)
 		return 0;
-	p = &th->pend[slot & (PHT_PEND_DEPTH - 1)];
-	v.size = v.drawn_size = p->size;
-	v.interval = p->interval;
+	v.size = v.drawn_size = size;
+	v.interval = interval;
 	v.time_ns = bpf_ktime_get_ns();
 	v.tid = (__u32)id;
 	v.domain = domain;
 	v.stack_id = stack_capture(th, key.tgid);
 	site_account(key.tgid, &v, false);
 	stat_add(PHT_STAT_SAMPLES, 1);
+	/* Followed to its end only if that end will be seen. */
+	if (!addr)
+		return 0;
 	/* Still there: its free went by unseen (a pool given back, a lost hit). */
 	old = bpf_map_lookup_elem(&live, &key);
 	if (old)
@@ -518,7 +519,7 @@ static __always_inline void on_return(struct pt_regs *ctx, __u32 func)
 		stat_add(PHT_STAT_FAILED, 1);
 		return;
 	}
-	pht_insert(addr, domain, d);
+	pht_insert(addr, p->size, p->interval, domain);
 }
 
 #endif

@@ -30,6 +30,9 @@ struct pht_thread {
 	__u32 depth;
 	__u32 pad;
 	struct pht_pending pend[PHT_PEND_DEPTH];
+	/* The block that a realloc in the trampoline let go of: it may yet fail. */
+	struct pht_live_key undo_key;
+	struct pht_live undo;
 	/*
 	 * Scratch space.  It is not in a per-CPU map because uprobe programs
 	 * can be preempted by another task's on the same CPU.

@@ -6,13 +6,13 @@
 #include <stdbool.h>
 
 struct host_features {
-	bool privileged;      /* may load BPF and probe processes */
-	bool btf;             /* /sys/kernel/btf/vmlinux readable */
-	bool ringbuf;         /* BPF_MAP_TYPE_RINGBUF, 5.8 */
-	bool uprobe_perf;     /* uprobe PMU present */
-	bool uprobe_multi;    /* BPF_TRACE_UPROBE_MULTI, 6.6 */
-	bool uprobe_session;  /* BPF_TRACE_UPROBE_SESSION, 6.13 */
-	bool ptrace;          /* may ptrace others (trampoline) */
+	bool privileged;     /* may load BPF and probe processes */
+	bool btf;	     /* /sys/kernel/btf/vmlinux readable */
+	bool ringbuf;	     /* BPF_MAP_TYPE_RINGBUF, 5.8 */
+	bool uprobe_perf;    /* uprobe PMU present */
+	bool uprobe_multi;   /* BPF_TRACE_UPROBE_MULTI, 6.6 */
+	bool uprobe_session; /* BPF_TRACE_UPROBE_SESSION, 6.13 */
+	bool ptrace;	     /* may ptrace others (trampoline) */
 };
 
 /* Try each; no output. */

@@ -10,7 +10,7 @@
 /* What a probe at an instruction costs (design 1). */
 enum probe_cost {
 	PROBE_EMULATED, /* the kernel emulates it: push, 1-byte nop, jmp, jcc, call */
-	PROBE_STEPPED,  /* single-stepped out of line: several times dearer */
+	PROBE_STEPPED,	/* single-stepped out of line: several times dearer */
 };
 
 struct probe_site {
@@ -21,10 +21,11 @@ struct probe_site {
 struct prologue_query {
 	const u8 *code; /* the function's first bytes */
 	size_t len;
-	u64 vaddr;      /* of code[0] */
-	u64 size;       /* of the function; 0 = unknown */
-	int nargs;      /* integer arguments that must still be in place (0..6) */
-	bool needs_return; /* the return half will be used: rsp must still hold the return address */
+	u64 vaddr;	   /* of code[0] */
+	u64 size;	   /* of the function; 0 = unknown */
+	int nargs;	   /* integer arguments that must still be in place (0..6) */
+	bool needs_return; /* the return half will be used: rsp must still hold the return address
+			    */
 	bool null_skip_ok; /* a leading `test rdi,rdi; jz` may be passed (free: NULL is no event) */
 };
 

@@ -36,10 +36,12 @@ typedef size_t (*insn_fetch_fn)(void *ctx, u64 addr, u8 *buf, size_t len);
 
 /* What a function of unknown size does, found by following its branches. */
 struct insn_facts {
-	u64 calls[INSN_FACTS_CALLS]; /* direct calls and far jumps, each once */
+	u64 calls[INSN_FACTS_CALLS]; /* direct calls, each target once */
 	size_t ncalls;
-	bool small_limit; /* compares with 511 or 512: pymalloc's border */
-	bool mi_limit;	  /* compares with 1024: mimalloc's */
+	u64 jumps[INSN_FACTS_CALLS]; /* jumps out: tail calls, or its own unlikely code */
+	size_t njumps;
+	bool small_limit; /* compares with 511 or 512 first: pymalloc's border */
+	bool mi_limit;	  /* compares with 1024 first: mimalloc's */
 };
 
 /* 0, -EFAULT (no code at addr), -ENOMEM. */

@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 	struct opts opts;
 	int err, rc;
 
-	setlocale(LC_CTYPE, "");
+	setlocale(LC_CTYPE, "") /* numbers stay in the C locale */;
 	err = opts_parse(argc, argv, &opts);
 	if (err)
 		return err > 0 ? 0 : 2;

@@ -40,7 +40,12 @@ u64 pyalloc_find_compared(const struct pyalloc_view *v);
 u64 pyalloc_new_pool_by_name(const struct pyalloc_view *v);
 u64 pyalloc_new_pool_by_call(const struct pyalloc_view *v, u64 pymalloc_fn);
 
-/* pymalloc's own malloc function: it knows the border of 512 bytes. */
-bool pyalloc_is_pymalloc(const struct pyalloc_view *v, u64 fn);
+/* Which built-in allocator a malloc function of the interpreter belongs to. */
+enum pyalloc_border {
+	BORDER_NONE,
+	BORDER_PYMALLOC, /* compares the size with 512 */
+	BORDER_MIMALLOC, /* compares it with 1024 */
+};
+enum pyalloc_border pyalloc_border(const struct pyalloc_view *v, u64 fn);
 
 #endif

@@ -51,7 +51,7 @@ struct report {
 	char python_version[16];
 	const char *collector; /* "probe", "trampoline", "growth" */
 	const char *coverage;  /* one sentence in words */
-	double coverage_share; /* 0..1 of requested bytes seen; < 0 = unknown */
+	double coverage_share; /* 0..1: of the live bytes, what is counted block by block; < 0 = unknown */
 	bool coverage_complete;
 	u64 sample_interval;
 	double duration; /* seconds since attach */

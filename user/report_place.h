@@ -18,7 +18,7 @@ struct place_layout {
 };
 
 void place_measure(struct place_layout *l, const struct paint *p, const struct frame *f,
-		   unsigned int parts, int indent);
+		   unsigned int parts, int indent, const char *mark);
 /* Divide the columns once everything is measured. */
 void place_divide(struct place_layout *l);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -49,26 +50,34 @@ static void on_event(void *ctx, const struct pht_event *ev)
 		log_info("process %u forked %u, which is not traced", ev->tgid, (u32)ev->value);
 }
 
-static int terminal_width(FILE *out)
+/* 0 = unknown. */
+static void terminal_size(FILE *out, int *width, int *height)
 {
 	struct winsize ws;
 	const char *columns = getenv("COLUMNS");
 	int n = columns ? atoi(columns) : 0;
 
-	if (!ioctl(fileno(out), TIOCGWINSZ, &ws) && ws.ws_col > 0)
-		return ws.ws_col;
-	return n >= 40 && n <= 1000 ? n : 120;
+	*width = n >= 40 && n <= 1000 ? n : 120;
+	*height = 0;
+	if (!ioctl(fileno(out), TIOCGWINSZ, &ws) && ws.ws_col > 0) {
+		*width = ws.ws_col;
+		*height = ws.ws_row;
+	}
 }
 
 static int print_report(struct trace *t, struct report *r, size_t index)
 {
 	struct report_style style = {
-		.width = terminal_width(t->out),
 		.color = t->color,
 		.callers = true,
 		.clear = t->tty && index == 0,
+		.ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0,
 	};
 
+	terminal_size(t->out, &style.width, &style.height);
+	/* The last report stays: it may be longer than the screen. */
+	if (r->final || t->nsessions > 1)
+		style.height = 0;
 	if (!t->opts->json)
 		return report_text(t->out, r, &style);
 	if (t->nsessions > 1)

@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# Runs the integration tests, one file after another, or those named: leak, exact ...
+# They need root and BPF; without, they are skipped loudly, and with CI=1 or
+# PHT_REQUIRE_BPF=1 they fail.
+set -u
+cd "$(dirname "$0")/integration" || exit 1
+
+# Not the caller's: pyenv and the like put their own python3 first.
+python=${PHT_TEST_PYTHON:-/usr/bin/python3}
+[ $# -gt 0 ] || set -- cli errors leak exact survive
+
+failed=
+for name in "$@"; do
+	echo "== test_$name"
+	"$python" -B "test_$name.py" || failed="$failed $name"
+done
+if [ -n "$failed" ]; then
+	echo "integration tests FAILED:$failed" >&2
+	exit 1
+fi
+echo "integration tests passed"

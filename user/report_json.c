@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A report for programs: one JSON object, documented in docs/json.md. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <math.h>
+#include <string.h>
+
+#include "escape.h"
+#include "report.h"
+
+#define FLAGS (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+/*
+ * json-c keeps no error of its own: a NULL where a value was made would read
+ * as null.  So every value is made and added here, and the first failure sticks.
+ */
+struct object {
+	struct json_object *json;
+	bool failed;
+};
+
+static struct object object_new(void)
+{
+	struct json_object *json = json_object_new_object();
+
+	return (struct object){json, !json};
+}
+
+static void add(struct object *o, const char *key, struct json_object *value)
+{
+	if (!value || o->failed || json_object_object_add(o->json, key, value)) {
+		json_object_put(value);
+		o->failed = true;
+	}
+}
+
+static void add_null(struct object *o, const char *key)
+{
+	if (o->failed || json_object_object_add(o->json, key, NULL))
+		o->failed = true;
+}
+
+static void add_text(struct object *o, const char *key, const char *text)
+{
+	if (text)
+		add(o, key, json_object_new_string(text));
+	else
+		add_null(o, key);
+}
+
+static void add_u64(struct object *o, const char *key, u64 value)
+{
+	add(o, key, json_object_new_int64(value > INT64_MAX ? INT64_MAX : (int64_t)value));
+}
+
+/* A rounded estimate; JSON has neither nan nor infinity. */
+static void add_rounded(struct object *o, const char *key, double value)
+{
+	int64_t whole;
+
+	if (isnan(value))
+		whole = 0;
+	else if (value >= 9.2e18)
+		whole = INT64_MAX;
+	else if (value <= -9.2e18)
+		whole = INT64_MIN;
+	else
+		whole = llround(value);
+	add(o, key, json_object_new_int64(whole));
+}
+
+/* A number that stays fractional; null when it is not finite. */
+static void add_fraction(struct object *o, const char *key, double value, const char *format)
+{
+	char text[400];
+
+	if (!isfinite(value)) {
+		add_null(o, key);
+		return;
+	}
+	snprintf(text, sizeof(text), format, value);
+	add(o, key, json_object_new_double_s(value, text));
+}
+
+static void add_object(struct object *o, const char *key, struct object child)
+{
+	if (child.failed) {
+		json_object_put(child.json);
+		child.json = NULL;
+	}
+	add(o, key, child.json);
+}
+
+static void add_estimate(struct object *o, const struct estimate *e)
+{
+	add_rounded(o, "live_bytes", e->value);
+	add_rounded(o, "live_bytes_low", e->low);
+	add_rounded(o, "live_bytes_high", e->high);
+}
+
+static struct object make_coverage(const struct report *r)
+{
+	struct object o = object_new();
+
+	add_text(&o, "description", r->coverage);
+	if (r->coverage_share < 0)
+		add_null(&o, "share");
+	else
+		add_fraction(&o, "share", r->coverage_share, "%.4f");
+	add(&o, "complete", json_object_new_boolean(r->coverage_complete));
+	return o;
+}
+
+static struct object make_totals(const struct report *r)
+{
+	struct object o = object_new();
+
+	add_estimate(&o, &r->live_bytes);
+	add_rounded(&o, "live_blocks", r->live_blocks);
+	add_rounded(&o, "allocated_bytes", r->allocated_bytes);
+	add_rounded(&o, "allocated_blocks", r->allocated_blocks);
+	add_u64(&o, "samples", r->samples);
+	add_u64(&o, "live_samples", r->live_samples);
+	add_u64(&o, "calls", r->calls);
+	add_u64(&o, "frees", r->frees);
+	return o;
+}
+
+static struct object make_losses(const struct report *r)
+{
+	struct object o = object_new();
+
+	for (int i = 0; i < PHT_LOSS_NR; i++)
+		add_u64(&o, loss_name(i), r->losses[i]);
+	return o;
+}
+
+/* Everything but the sites. */
+static struct object make_head(const struct report *r)
+{
+	static const char *const groups[] = {
+		[GROUP_TRACEBACK] = "traceback",
+		[GROUP_LINE] = "line",
+		[GROUP_FUNCTION] = "function",
+		[GROUP_FILE] = "file",
+	};
+	struct object o = object_new();
+
+	add_u64(&o, "pid", (u64)r->pid);
+	add_text(&o, "comm", r->comm);
+	add_text(&o, "python_version", r->python_version);
+	add_text(&o, "collector", r->collector);
+	add_object(&o, "coverage", make_coverage(r));
+	add_u64(&o, "sample_interval", r->sample_interval);
+	add_fraction(&o, "duration_seconds", r->duration, "%.3f");
+	add_u64(&o, "rss_bytes", r->rss);
+	add_text(&o, "group_by", groups[r->group_by]);
+	add_object(&o, "totals", make_totals(r));
+	add_object(&o, "losses", make_losses(r));
+	add_text(&o, "end_reason", r->end_reason);
+	return o;
+}
+
+static struct object make_frame(const struct frame *f)
+{
+	static const char *const kinds[] = {
+		[FRAME_PYTHON] = "python",
+		[FRAME_NATIVE] = "native",
+		[FRAME_OTHER] = "other",
+	};
+	struct object o = object_new();
+
+	add_text(&o, "function", f->function);
+	add_text(&o, "file", f->file && *f->file ? f->file : NULL);
+	if (f->line > 0)
+		add_u64(&o, "line", (u64)f->line);
+	else
+		add_null(&o, "line");
+	add_text(&o, "kind", kinds[f->kind]);
+	return o;
+}
+
+static struct json_object *make_frames(const struct row *row)
+{
+	struct json_object *frames = json_object_new_array();
+
+	for (u32 i = 0; frames && i < row->nframes; i++) {
+		struct object frame = make_frame(row->frames + i);
+
+		if (frame.failed || json_object_array_add(frames, frame.json)) {
+			json_object_put(frame.json);
+			json_object_put(frames);
+			return NULL;
+		}
+	}
+	return frames;
+}
+
+static struct object make_site(const struct row *row)
+{
+	struct object o = object_new();
+
+	add_estimate(&o, &row->live_bytes);
+	add_rounded(&o, "live_blocks", row->live_blocks);
+	add_rounded(&o, "allocated_bytes", row->allocated_bytes);
+	add_rounded(&o, "allocated_blocks", row->allocated_blocks);
+	add_u64(&o, "samples", row->samples);
+	add_u64(&o, "live_samples", row->live_samples);
+	add_rounded(&o, "growth_bytes", row->growth_bytes);
+	add_rounded(&o, "alloc_rate", row->alloc_rate);
+	add(&o, "truncated", json_object_new_boolean(row->truncated));
+	add(&o, "frames", make_frames(row));
+	return o;
+}
+
+static void put_unicode(FILE *out, u32 cp)
+{
+	if (cp < 0x10000)
+		fprintf(out, "\\u%04x", cp);
+	else
+		fprintf(out, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10),
+			0xdc00 + (cp & 0x3ff));
+}
+
+/*
+ * Serialised JSON as it leaves: json-c passes bytes above 0x7e through as they
+ * are, valid UTF-8 or not.  They can only be inside strings, so \u does for all.
+ */
+static void put_json(FILE *out, const char *text, size_t len)
+{
+	const char *end = text + len;
+
+	while (text < end) {
+		unsigned int n;
+		u32 cp;
+
+		n = utf8_decode(text, &cp);
+		if (!n)
+			put_unicode(out, 0xfffd);
+		else if (escape_unsafe(cp))
+			put_unicode(out, cp);
+		else
+			fwrite(text, 1, n, out);
+		text += n ? n : 1;
+	}
+}
+
+/* Print and free; without_end leaves the closing brace off. */
+static int put_object(FILE *out, struct object o, bool without_end)
+{
+	const char *text = NULL;
+	size_t len;
+
+	if (!o.failed)
+		text = json_object_to_json_string_length(o.json, FLAGS, &len);
+	if (text)
+		put_json(out, text, len - without_end);
+	json_object_put(o.json);
+	return text ? 0 : -ENOMEM;
+}
+
+/* Sites one by one: a whole tree of them could take hundreds of megabytes. */
+int report_json(FILE *out, const struct report *r)
+{
+	int err;
+
+	errno = 0;
+	err = put_object(out, make_head(r), true);
+	if (err)
+		return err;
+	fputs(",\"sites\":[", out);
+	for (size_t i = 0; i < r->nrows; i++) {
+		if (i)
+			fputc(',', out);
+		err = put_object(out, make_site(r->rows + i), false);
+		if (err)
+			return err;
+	}
+	fputs("]}\n", out);
+	if (fflush(out) || ferror(out))
+		return errno ? -errno : -EIO;
+	return 0;
+}

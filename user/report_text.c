@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A report for people: header, table, what was lost. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "report_paint.h"
+#include "report_table.h"
+#include "report_units.h"
+
+#define LABEL 12
+
+static const char *plural(u64 n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void print_title(struct paint *p, const struct report *r)
+{
+	char comm[4 * sizeof(r->comm) + 1], version[4 * sizeof(r->python_version) + 1];
+	char text[sizeof(comm) + sizeof(version) + 64], cut[sizeof(text) + 8], seconds[UNITS_MAX];
+	int name;
+
+	escape_text(comm, sizeof(comm), *r->comm ? r->comm : "?", p->ascii);
+	escape_text(version, sizeof(version), r->python_version, p->ascii);
+	name = escape_clip(cut, sizeof(cut), comm, p->width / 2, CLIP_RIGHT, p->glyphs->ellipsis);
+	paint_text(p, INK_BOLD, cut);
+	snprintf(text, sizeof(text), " (pid %d)  Python %s  %s%s", r->pid, version,
+		 units_seconds(seconds, r->duration), r->final ? ", final report" : "");
+	escape_clip(cut, sizeof(cut), text, p->width - name, CLIP_RIGHT, p->glyphs->ellipsis);
+	paint_text(p, INK_PLAIN, cut);
+	paint_end_line(p);
+}
+
+static void print_memory(struct paint *p, const struct report *r)
+{
+	char live[UNITS_MAX], error[UNITS_MAX], blocks[UNITS_MAX], rss[UNITS_MAX];
+	char margin[UNITS_MAX + 8], text[256];
+	double half = r->live_bytes.high - r->live_bytes.value;
+
+	units_bytes(live, r->live_bytes.value, false);
+	units_bytes(error, half, false);
+	units_count(blocks, r->live_blocks);
+	units_bytes(rss, (double)r->rss, false);
+	if (half < 0.5)
+		snprintf(margin, sizeof(margin), "exactly");
+	else
+		snprintf(margin, sizeof(margin), "%s %s", p->glyphs->plus_minus, error);
+	snprintf(text, sizeof(text), "%s %s in %s blocks since attach; RSS %s", live, margin,
+		 blocks, rss);
+	paint_wrapped(p, "live heap", LABEL, INK_BOLD, text);
+}
+
+static void print_coverage(struct paint *p, const struct report *r)
+{
+	char share[UNITS_MAX], text[1024];
+	const char *words = r->coverage ? r->coverage : "";
+
+	snprintf(text, sizeof(text), "%s", r->collector ? r->collector : "?");
+	paint_wrapped(p, "collector", LABEL, INK_PLAIN, text);
+	if (r->coverage_share >= 0 && isfinite(r->coverage_share))
+		snprintf(text, sizeof(text), "%s, %s of live bytes block by block%s%s",
+			 r->coverage_complete ? "complete" : "partial",
+			 units_share(share, r->coverage_share, false), *words ? ": " : "", words);
+	else
+		snprintf(text, sizeof(text), "%s, share unknown%s%s",
+			 r->coverage_complete ? "complete" : "partial", *words ? ": " : "", words);
+	paint_wrapped(p, "coverage", LABEL, r->coverage_complete ? INK_GREEN : INK_YELLOW, text);
+}
+
+static void print_sampling(struct paint *p, const struct report *r)
+{
+	char interval[UNITS_MAX], samples[UNITS_MAX], live[UNITS_MAX], calls[UNITS_MAX];
+	char frees[UNITS_MAX], text[256], every[UNITS_MAX + 32];
+
+	if (r->sample_interval <= 1)
+		snprintf(every, sizeof(every), "every allocation");
+	else
+		snprintf(every, sizeof(every), "1 per %s",
+			 units_bytes(interval, (double)r->sample_interval, false));
+	snprintf(text, sizeof(text), "%s, %s sample%s, %s live; %s calls, %s frees", every,
+		 units_count(samples, (double)r->samples), plural(r->samples),
+		 units_count(live, (double)r->live_samples), units_count(calls, (double)r->calls),
+		 units_count(frees, (double)r->frees));
+	paint_wrapped(p, "sampling", LABEL, INK_PLAIN, text);
+}
+
+static void print_header(struct paint *p, const struct report *r)
+{
+	print_title(p, r);
+	print_memory(p, r);
+	print_coverage(p, r);
+	print_sampling(p, r);
+	paint_end_line(p);
+}
+
+static u64 lost(const struct report *r)
+{
+	u64 n = 0;
+
+	for (int i = 0; i < PHT_LOSS_NR; i++)
+		n |= r->losses[i];
+	return n;
+}
+
+/* An empty table has to say why, or it reads as "no leak". */
+static void print_no_rows(struct paint *p, const struct report *r)
+{
+	char interval[UNITS_MAX], text[512];
+
+	if (r->samples) {
+		snprintf(text, sizeof(text),
+			 "Nothing live: all %llu sampled block%s been freed again. What was "
+			 "allocated before attach is not seen.",
+			 (unsigned long long)r->samples, r->samples == 1 ? " has" : "s have");
+	} else {
+		units_bytes(interval, (double)r->sample_interval, false);
+		snprintf(text, sizeof(text),
+			 "No samples yet: since attach the process has allocated little (one "
+			 "sample is taken per %s, on average), or only where this collector does "
+			 "not look (see coverage). What was allocated before attach is not seen. "
+			 "Wait longer, or sample finer with a smaller -R.",
+			 interval);
+	}
+	paint_wrapped(p, "", 0, INK_PLAIN, text);
+	if (lost(r))
+		paint_wrapped(p, "", 0, INK_YELLOW, "Samples were lost, see below.");
+}
+
+static void print_losses(struct paint *p, const struct report *r)
+{
+	if (!lost(r))
+		return;
+	paint_end_line(p);
+	paint_text(p, INK_YELLOW, "Lost, and so missing above:");
+	paint_end_line(p);
+	for (int i = 0; i < PHT_LOSS_NR; i++) {
+		char count[32];
+
+		if (!r->losses[i])
+			continue;
+		snprintf(count, sizeof(count), "%9llu  ", (unsigned long long)r->losses[i]);
+		paint_wrapped(p, count, (int)strlen(count), INK_PLAIN, loss_text(i));
+	}
+}
+
+static void print_footer(struct paint *p, const struct report *r)
+{
+	print_losses(p, r);
+	if (!r->end_reason)
+		return;
+	paint_end_line(p);
+	paint_wrapped(p, "ended: ", 7, INK_PLAIN, r->end_reason);
+}
+
+/* A part of the report in memory, so that its lines can be counted first. */
+struct part {
+	struct paint paint;
+	char *text;
+	size_t len;
+};
+
+static int part_open(struct part *part, const struct report_style *style)
+{
+	FILE *stream = open_memstream(&part->text, &part->len);
+
+	if (!stream)
+		return -errno;
+	paint_init(&part->paint, stream, style);
+	return 0;
+}
+
+static int part_close(struct part *part)
+{
+	int err = ferror(part->paint.out) ? -ENOMEM : 0;
+
+	if (fclose(part->paint.out))
+		err = -errno;
+	part->paint.out = NULL;
+	return err;
+}
+
+static int make_header(struct part *part, const struct report *r, const struct report_style *style)
+{
+	int err = part_open(part, style);
+
+	if (err)
+		return err;
+	print_header(&part->paint, r);
+	return part_close(part);
+}
+
+static int make_footer(struct part *part, const struct report *r, const struct report_style *style)
+{
+	int err = part_open(part, style);
+
+	if (err)
+		return err;
+	print_footer(&part->paint, r);
+	return part_close(part);
+}
+
+static int make_table(struct part *part, const struct report *r, const struct report_style *style,
+		      int max_lines)
+{
+	int ret = part_open(part, style), err;
+
+	if (ret)
+		return ret;
+	if (r->nrows && r->top)
+		ret = report_table(&part->paint, r, style, max_lines);
+	else
+		print_no_rows(&part->paint, r);
+	err = part_close(part);
+	return ret ? ret : err;
+}
+
+/* Lines left for the table when a screen must not scroll; 0 = any number. */
+static int table_room(const struct report_style *style, int taken)
+{
+	int room = style->height - 1 - taken; /* the cursor rests on the last */
+
+	if (!style->clear || style->height <= 0)
+		return 0;
+	return room > 0 ? room : 1;
+}
+
+static int emit(FILE *out, const struct part parts[3], const struct report_style *style)
+{
+	errno = 0;
+	if (style->clear)
+		fputs("\033[H", out);
+	for (int i = 0; i < 3; i++)
+		fwrite(parts[i].text, 1, parts[i].len, out);
+	if (style->clear)
+		fputs("\033[J", out);
+	if (fflush(out) || ferror(out))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+int report_text(FILE *out, const struct report *r, const struct report_style *style)
+{
+	struct part parts[3] = {0};
+	int err;
+
+	err = make_header(&parts[0], r, style);
+	if (!err)
+		err = make_footer(&parts[2], r, style);
+	if (!err)
+		err = make_table(&parts[1], r, style,
+				 table_room(style, parts[0].paint.lines + parts[2].paint.lines));
+	if (!err)
+		err = emit(out, parts, style);
+	for (int i = 0; i < 3; i++)
+		free(parts[i].text);
+	return err;
+}
