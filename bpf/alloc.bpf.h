@@ -15,6 +15,8 @@
 #define PAGE_MASK   4095ull
 #define MAP_PRIVATE_ANON 0x22u /* MAP_PRIVATE | MAP_ANONYMOUS */
 #define MAP_TYPE_BITS	 0x2fu
+/* Debug hooks, one over another, put headers before the block that libc gave. */
+#define HOOK_HEADER_MAX 64
 
 enum call_kind { CALL_NONE, CALL_ALLOC, CALL_REALLOC, CALL_FREE, CALL_UNMAP };
 
@@ -22,6 +24,7 @@ enum call_kind { CALL_NONE, CALL_ALLOC, CALL_REALLOC, CALL_FREE, CALL_UNMAP };
 struct call {
 	enum call_kind kind;
 	__u32 func;
+	__u32 cookie;
 	__u32 domain;
 	__u64 size;
 	__u64 old;
@@ -37,8 +40,10 @@ struct hit {
 	__u32 tgid;
 };
 
-static __always_inline __u32 func_domain(__u32 func)
+static __always_inline __u32 func_domain(__u32 cookie)
 {
+	__u32 func = PHT_COOKIE_FUNC(cookie);
+
 	if (func == PHT_FN_PY_POOL)
 		return PHT_DOM_POOL;
 	if (func >= PHT_FN_PY_MALLOC)
@@ -332,7 +337,7 @@ static __always_inline void unmap(const struct hit *hit, const struct call *c)
  * Drop calls that cannot return any more: their frame lies below the current
  * stack pointer (longjmp, an exception, a thread that left by pthread_exit).
  */
-static __always_inline void pending_prune(struct pht_thread *th, __u64 sp, __u32 func)
+static __always_inline void pending_prune(struct pht_thread *th, __u64 sp, __u32 cookie)
 {
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PHT_PEND_DEPTH; i++) {
@@ -343,7 +348,7 @@ static __always_inline void pending_prune(struct pht_thread *th, __u64 sp, __u32
 			break;
 		p = &th->pend[(d - 1) & (PHT_PEND_DEPTH - 1)];
 		/* The same function at the same depth cannot be inside itself. */
-		if (p->sp > sp || (p->sp == sp && p->func != func))
+		if (p->sp > sp || (p->sp == sp && p->cookie != cookie))
 			break;
 		loss(PHT_LOSS_pending_stale);
 		th->depth = d - 1;
@@ -360,14 +365,15 @@ static __always_inline bool nested(struct pht_thread *th, const struct call *c)
 	if (!d || d > PHT_PEND_DEPTH)
 		return false;
 	p = &th->pend[(d - 1) & (PHT_PEND_DEPTH - 1)];
-	outer = func_domain(p->func);
+	outer = func_domain(p->cookie);
 	if (outer == c->domain)
 		return true;
 	/* malloc made a mapping for itself. */
 	if (outer == PHT_DOM_LIBC && c->domain == PHT_DOM_MMAP)
 		return true;
 	/* Python passes a block that libc owns on to libc's realloc. */
-	if (outer == PHT_DOM_PYMALLOC && c->kind == CALL_REALLOC && p->old == c->old)
+	if (outer == PHT_DOM_PYMALLOC && c->kind == CALL_REALLOC && c->old &&
+	    p->old - c->old <= HOOK_HEADER_MAX)
 		p->served_below = 1;
 	return false;
 }
@@ -389,7 +395,7 @@ static __always_inline bool pending_push(struct hit *hit, const struct call *c, 
 	p->old = c->old;
 	p->memptr = c->memptr;
 	p->interval = th->interval;
-	p->func = c->func;
+	p->cookie = c->cookie;
 	p->sampled = sampled;
 	p->served_below = 0;
 	/*
@@ -402,11 +408,18 @@ static __always_inline bool pending_push(struct hit *hit, const struct call *c, 
 	return true;
 }
 
+static __always_inline bool always_returns(const struct pht_proc *proc, __u32 cookie)
+{
+	if (cookie >> 8)
+		return cookie & PHT_COOKIE_ALWAYS;
+	return proc->always_return & (1u << (cookie & 31));
+}
+
 /* The entry half.  True when the return must be seen. */
-static __always_inline bool on_enter(struct pt_regs *ctx, __u32 func)
+static __always_inline bool on_enter(struct pt_regs *ctx, __u32 cookie)
 {
 	struct hit hit;
-	struct call c = { .func = func };
+	struct call c = { .func = PHT_COOKIE_FUNC(cookie), .cookie = cookie };
 	struct pht_live_key key = {};
 	bool sampled = false, watched;
 
@@ -418,7 +431,7 @@ static __always_inline bool on_enter(struct pt_regs *ctx, __u32 func)
 	hit.th = thread_get(hit.id);
 	if (!hit.th)
 		return false;
-	pending_prune(hit.th, PT_REGS_SP(ctx), func);
+	pending_prune(hit.th, PT_REGS_SP(ctx), cookie);
 	if (nested(hit.th, &c))
 		return false;
 	if (c.kind == CALL_FREE) {
@@ -437,7 +450,7 @@ static __always_inline bool on_enter(struct pt_regs *ctx, __u32 func)
 		stat_add(PHT_STAT_BYTES, c.size);
 		sampled = sample(hit.th, c.size, hit.proc->interval);
 	}
-	watched = sampled || hit.proc->always_return & (1u << (func & 31));
+	watched = sampled || always_returns(hit.proc, cookie);
 	if (!watched && c.kind == CALL_REALLOC && c.old) {
 		key.addr = c.old;
 		key.tgid = hit.tgid;
@@ -450,9 +463,9 @@ static __always_inline bool on_enter(struct pt_regs *ctx, __u32 func)
 static __always_inline __u64 result_addr(struct pt_regs *ctx, const struct pht_pending *p)
 {
 	__u64 ret = PT_REGS_RC(ctx), addr = 0;
-	__u32 domain = func_domain(p->func);
+	__u32 func = PHT_COOKIE_FUNC(p->cookie), domain = func_domain(func);
 
-	if (p->func == PHT_FN_POSIX_MEMALIGN) {
+	if (func == PHT_FN_POSIX_MEMALIGN) {
 		if ((__u32)ret)
 			return 0;
 		if (bpf_probe_read_user(&addr, sizeof(addr), (void *)p->memptr))
@@ -467,7 +480,9 @@ static __always_inline __u64 result_addr(struct pt_regs *ctx, const struct pht_p
 /* A failed realloc leaves the old block alone; realloc(p, 0) may free it and return NULL. */
 static __always_inline bool old_block_survives(const struct pht_pending *p, __u64 addr)
 {
-	return !addr && !(p->func == PHT_FN_REALLOC && p->size == 0);
+	__u32 func = PHT_COOKIE_FUNC(p->cookie);
+
+	return !addr && (p->size || (func != PHT_FN_REALLOC && func != PHT_FN_REALLOCARRAY));
 }
 
 static __always_inline void settle_old(struct hit *hit, struct pht_pending *p, __u64 addr)
@@ -483,7 +498,7 @@ static __always_inline void settle_old(struct hit *hit, struct pht_pending *p, _
 }
 
 /* The return half. */
-static __always_inline void on_return(struct pt_regs *ctx, __u32 func)
+static __always_inline void on_return(struct pt_regs *ctx, __u32 cookie)
 {
 	struct hit hit;
 	struct pht_pending *p;
@@ -501,10 +516,10 @@ static __always_inline void on_return(struct pt_regs *ctx, __u32 func)
 	d = (d - 1) & (PHT_PEND_DEPTH - 1);
 	p = &hit.th->pend[d];
 	/* The return address is popped by now. */
-	if (p->func != func || p->sp + 8 != PT_REGS_SP(ctx))
+	if (p->cookie != cookie || p->sp + 8 != PT_REGS_SP(ctx))
 		return;
 	hit.th->depth = d;
-	domain = func_domain(func);
+	domain = func_domain(cookie);
 	addr = result_addr(ctx, p);
 	settle_old(&hit, p, addr);
 	if (domain == PHT_DOM_POOL && addr) {

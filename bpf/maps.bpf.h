@@ -14,7 +14,7 @@ struct pht_pending {
 	__u64 memptr;  /* posix_memalign's result goes here */
 	__u64 interval; /* R that the decision was drawn with */
 	struct pht_live saved; /* of the old block, put back if the call fails */
-	__u32 func;
+	__u32 cookie;
 	__u8 sampled;
 	__u8 had_old;
 	__u8 served_below; /* a lower layer turned out to serve this block */

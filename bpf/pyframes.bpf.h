@@ -93,12 +93,15 @@ static __always_inline __u64 first_frame(const struct pht_pyoffsets *off, __u64 
 	return frame;
 }
 
-static __always_inline __u64 field_u64(const __u8 *buf, __u32 at)
+/* Fields need not be aligned in the copy; the machines that BPF runs on do not mind. */
+#define FIELD_ACCESS __attribute__((no_sanitize("alignment")))
+
+static __always_inline FIELD_ACCESS __u64 field_u64(const __u8 *buf, __u32 at)
 {
 	return *(__u64 *)(buf + (at & 127));
 }
 
-static __always_inline __s32 field_s32(const __u8 *buf, __u32 at)
+static __always_inline FIELD_ACCESS __s32 field_s32(const __u8 *buf, __u32 at)
 {
 	return *(__s32 *)(buf + (at & 127));
 }

@@ -17,11 +17,11 @@ char LICENSE[] SEC("license") = "GPL";
 SEC("uprobe")
 int session_any(struct pt_regs *ctx)
 {
-	__u32 func = bpf_get_attach_cookie(ctx);
+	__u32 cookie = bpf_get_attach_cookie(ctx);
 
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx))
-		return !on_enter(ctx, func);
-	on_return(ctx, func);
+		return !on_enter(ctx, cookie);
+	on_return(ctx, cookie);
 	return 0;
 }
 

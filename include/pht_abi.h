@@ -37,6 +37,15 @@ enum pht_func {
 	PHT_FN_NR,
 };
 
+/*
+ * A cookie is the function's enum in its low byte, which target of that shape
+ * it is above (from 1: a plain enum is no cookie), and whether its return
+ * must always be seen because it may call another probed function.
+ */
+#define PHT_COOKIE(func, which, always) ((func) | ((which) + 1) << 8 | ((always) ? 1u << 31 : 0))
+#define PHT_COOKIE_FUNC(cookie)		((cookie) & 0xff)
+#define PHT_COOKIE_ALWAYS		(1u << 31)
+
 /* Who served a block (design: each byte has one owner, the lowest layer). */
 enum pht_domain {
 	PHT_DOM_LIBC,     /* libc's malloc family, or its preloaded replacement */
@@ -172,7 +181,7 @@ struct pht_proc {
 	__u32 tls_module;
 	__u32 tss_key;    /* autoTSSkey's pthread key, PHT_ABSENT when unknown */
 	__u32 flags;      /* PHT_PROC_* */
-	__u32 always_return; /* 1 << enum pht_func: may call another probed function */
+	__u32 always_return; /* 1 << enum pht_func: PHT_COOKIE_ALWAYS where there are no cookies */
 	__u32 pool_size;  /* bytes of a pymalloc pool: 4096 or 16384 */
 	__u32 arena_size; /* private anonymous mappings of this size are pymalloc arenas */
 	/* Largest request that the py functions serve themselves; larger ones reach libc. */

@@ -173,7 +173,7 @@ static size_t read_code(const struct object *o, const struct alloc_target *t, u8
 /* A search through the code of one object for ways from one member to another. */
 struct search {
 	const struct alloc_family *fam;
-	const struct object *o;
+	struct object *o;
 	int budget; /* functions that may still be read */
 	bool follow_calls;
 };
@@ -187,7 +187,7 @@ static bool in_family(const struct alloc_family *fam, u64 vaddr)
 }
 
 /* Where a branch ends when it goes through the PLT back into the same object; 0 = elsewhere. */
-static u64 resolve(const struct object *o, u64 target)
+static u64 resolve(struct object *o, u64 target)
 {
 	const char *name = dynsyms_plt_name(&o->dyn, o->elf, target);
 	struct elf_sym sym;
@@ -241,7 +241,7 @@ static bool leads_to_family(struct search *s, u64 vaddr, int depth)
  * seldom called (glibc's posix_memalign: a helper calls malloc) a wrong yes
  * costs nothing; in malloc and the like it would, so helpers are not looked at.
  */
-static bool calls_family(const struct alloc_family *fam, const struct object *o, enum alloc_func f,
+static bool calls_family(const struct alloc_family *fam, struct object *o, enum alloc_func f,
 			 const u8 *code, size_t len)
 {
 	enum alloc_shape shape = funcs[f].shape;
@@ -254,7 +254,7 @@ static bool calls_family(const struct alloc_family *fam, const struct object *o,
 	       leads_to_family(&s, fam->f[f].vaddr, SEARCH_DEPTH);
 }
 
-static bool place_probe(struct alloc_family *fam, const struct object *o, enum alloc_func f)
+static bool place_probe(struct alloc_family *fam, struct object *o, enum alloc_func f)
 {
 	struct alloc_target *t = &fam->f[f];
 	enum alloc_shape shape = funcs[f].shape;
@@ -273,8 +273,8 @@ static bool place_probe(struct alloc_family *fam, const struct object *o, enum a
 	if (!len)
 		return false;
 	t->site = insn_probe_site(&q);
-	t->always_return = f == AF_REALLOC ||
-			   (shapes[shape].needs_return && calls_family(fam, o, f, code, len));
+	t->always_return = f == AF_REALLOC || (shapes[shape].needs_return && !is_mm(f) &&
+					       calls_family(fam, o, f, code, len));
 	return !elf_vaddr_to_offset(o->elf, t->vaddr + t->site.offset, &t->offset);
 }
 
@@ -287,7 +287,7 @@ static bool is_alias(const struct alloc_family *fam, enum alloc_func f)
 	return false;
 }
 
-static void find_functions(struct alloc_family *fam, const struct object *o, bool mm)
+static void find_functions(struct alloc_family *fam, struct object *o, bool mm)
 {
 	struct elf_sym sym;
 
@@ -302,8 +302,8 @@ static void find_functions(struct alloc_family *fam, const struct object *o, boo
 			fam->f[f].present = place_probe(fam, o, f);
 }
 
-static int fill_family(struct alloc_family *out, const struct object *o,
-		       const struct proc_maps *maps, bool mm)
+static int fill_family(struct alloc_family *out, struct object *o, const struct proc_maps *maps,
+		       bool mm)
 {
 	struct alloc_family fam = {.map = *o->map, .name = allocator_name(o)};
 	int err = elf_load_bias(o->elf, o->map->start, o->map->offset, &fam.bias);
@@ -335,8 +335,8 @@ void alloc_family_free(struct alloc_family *family)
 }
 
 /* The first object that has the family's chief member serves it. */
-static int try_object(struct alloc_family *fam, const struct object *o,
-		      const struct proc_maps *maps, bool mm)
+static int try_object(struct alloc_family *fam, struct object *o, const struct proc_maps *maps,
+		      bool mm)
 {
 	struct elf_sym sym;
 

@@ -6,7 +6,9 @@
 
 /* Far more than the largest libraries have. */
 #define SECTION_MAX (64u << 20)
-#define RELA_CHUNK  256
+/* Relocations read for one object, all look-ups together: a crafted file must not hold us up. */
+#define SCAN_MAX   (256u << 20)
+#define RELA_CHUNK 256
 
 /* A whole section in memory, with a NUL behind it. */
 static int read_section(struct elf_file *elf, const char *name, void **data, size_t *len)
@@ -102,7 +104,7 @@ static bool plt_slot(struct elf_file *elf, u64 vaddr, u64 *slot)
 }
 
 /* The symbol whose address a section of relocations puts into slot. */
-static const char *reloc_name(const struct dynsyms *d, struct elf_file *elf, const char *section,
+static const char *reloc_name(struct dynsyms *d, struct elf_file *elf, const char *section,
 			      u64 slot)
 {
 	Elf64_Rela rela[RELA_CHUNK];
@@ -113,7 +115,8 @@ static const char *reloc_name(const struct dynsyms *d, struct elf_file *elf, con
 	for (u64 at = 0; at + sizeof(*rela) <= size; at += sizeof(rela)) {
 		u64 len = size - at < sizeof(rela) ? size - at : sizeof(rela);
 
-		if (elf_read(elf, vaddr + at, rela, len))
+		d->scanned += len;
+		if (d->scanned > SCAN_MAX || elf_read(elf, vaddr + at, rela, len))
 			return NULL;
 		for (size_t i = 0; i < len / sizeof(*rela); i++)
 			if (rela[i].r_offset == slot)
@@ -122,7 +125,7 @@ static const char *reloc_name(const struct dynsyms *d, struct elf_file *elf, con
 	return NULL;
 }
 
-const char *dynsyms_plt_name(const struct dynsyms *d, struct elf_file *elf, u64 vaddr)
+const char *dynsyms_plt_name(struct dynsyms *d, struct elf_file *elf, u64 vaddr)
 {
 	const char *name;
 	u64 slot;

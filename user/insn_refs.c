@@ -10,7 +10,8 @@ struct tracker {
 	struct x86_decoder d;
 	insn_peek_fn peek;
 	void *ctx;
-	u32 known; /* registers whose value is */
+	u32 known;  /* registers whose value is */
+	u32 loaded; /* of these, the ones that came out of memory: no constants */
 	u64 value[16];
 	struct insn_ref *out;
 	size_t n, max;
@@ -83,13 +84,14 @@ static void note_compare(struct tracker *t)
 
 		if (op->type == X86_OP_IMM)
 			add_ref(t, INSN_REF_CMP, (u64)op->imm, op->size);
-		else if (op->type == X86_OP_REG && reg_value(t, op->reg, &value))
+		else if (op->type == X86_OP_REG && reg_value(t, op->reg, &value) &&
+			 !(t->loaded & (1u << x86_reg_index(op->reg))))
 			add_ref(t, INSN_REF_CMP, value, op->size);
 	}
 }
 
 /* The value that the current instruction gives its destination, when it can be known. */
-static bool result_value(const struct tracker *t, u64 *value)
+static bool result_value(const struct tracker *t, u64 *value, bool *loaded)
 {
 	const cs_x86 *x86 = &t->d.insn->detail->x86;
 	const cs_x86_op *dst = &x86->operands[0], *src = &x86->operands[1];
@@ -108,8 +110,13 @@ static bool result_value(const struct tracker *t, u64 *value)
 	}
 	if (dst->size != 8)
 		return false;
-	if (src->type == X86_OP_REG)
-		return reg_value(t, src->reg, value);
+	if (src->type == X86_OP_REG) {
+		if (!reg_value(t, src->reg, value))
+			return false;
+		*loaded = t->loaded & (1u << x86_reg_index(src->reg));
+		return true;
+	}
+	*loaded = true;
 	return operand_addr(t, src, &addr) && t->peek && t->peek(t->ctx, addr, value);
 }
 
@@ -117,11 +124,11 @@ static void step(struct tracker *t)
 {
 	u64 target = 0, value = 0;
 	enum x86_flow flow = x86_flow(&t->d, &target);
-	bool known;
+	bool known, loaded = false;
 
 	note_loads(t);
 	note_compare(t);
-	known = result_value(t, &value);
+	known = result_value(t, &value, &loaded);
 	t->known &= ~x86_writes(&t->d);
 	if (flow == X86_FLOW_CALL || flow == X86_FLOW_OTHER)
 		t->known &= ~CALL_CLOBBERS;
@@ -130,6 +137,8 @@ static void step(struct tracker *t)
 
 		if (i >= 0) {
 			t->known |= 1u << i;
+			t->loaded &= ~(1u << i);
+			t->loaded |= (u32)loaded << i;
 			t->value[i] = value;
 		}
 	}

@@ -9,50 +9,49 @@
 
 enum { OBJ_HEAP, OBJ_MM, OBJ_PYTHON };
 
-static const enum pht_func func_of[AF_NR] = {
-	[AF_MALLOC] = PHT_FN_MALLOC,
-	[AF_CALLOC] = PHT_FN_CALLOC,
-	[AF_REALLOC] = PHT_FN_REALLOC,
-	[AF_REALLOCARRAY] = PHT_FN_REALLOCARRAY,
-	[AF_FREE] = PHT_FN_FREE,
-	[AF_POSIX_MEMALIGN] = PHT_FN_POSIX_MEMALIGN,
-	[AF_ALIGNED_ALLOC] = PHT_FN_ALIGNED,
-	[AF_MEMALIGN] = PHT_FN_ALIGNED,
-	[AF_VALLOC] = PHT_FN_VALLOC,
-	[AF_PVALLOC] = PHT_FN_PVALLOC,
-	[AF_MMAP] = PHT_FN_MMAP,
-	[AF_MUNMAP] = PHT_FN_MUNMAP,
-	[AF_MREMAP] = PHT_FN_MREMAP,
-	[AF_NEW] = PHT_FN_MALLOC,
-	[AF_NEW_ARRAY] = PHT_FN_MALLOC,
-	[AF_DELETE] = PHT_FN_FREE,
-	[AF_DELETE_ARRAY] = PHT_FN_FREE,
+static const enum pht_func func_of[] = {
+	[AS_MALLOC] = PHT_FN_MALLOC,
+	[AS_CALLOC] = PHT_FN_CALLOC,
+	[AS_REALLOC] = PHT_FN_REALLOC,
+	[AS_REALLOCARRAY] = PHT_FN_REALLOCARRAY,
+	[AS_FREE] = PHT_FN_FREE,
+	[AS_POSIX_MEMALIGN] = PHT_FN_POSIX_MEMALIGN,
+	[AS_MEMALIGN] = PHT_FN_ALIGNED,
+	[AS_PVALLOC] = PHT_FN_PVALLOC,
+	[AS_MMAP] = PHT_FN_MMAP,
+	[AS_MUNMAP] = PHT_FN_MUNMAP,
+	[AS_MREMAP] = PHT_FN_MREMAP,
 };
 
-static void add(struct plan *plan, int object, u64 offset, enum pht_func func, bool with_return)
+static void add(struct plan *plan, int object, u64 offset, enum pht_func func, bool always)
 {
-	if (plan->nprobes < PLAN_MAX_PROBES)
-		plan->probes[plan->nprobes++] =
-			(struct plan_probe){ object, offset, func, with_return };
+	struct plan_probe *p = &plan->probes[plan->nprobes];
+
+	if (plan->nprobes == PLAN_MAX_PROBES)
+		return;
+	p->object = object;
+	p->offset = offset;
+	p->func = func;
+	p->cookie = PHT_COOKIE(func, plan->nprobes, always);
+	p->with_return = func != PHT_FN_FREE && func != PHT_FN_MUNMAP && func != PHT_FN_PY_FREE;
+	plan->nprobes++;
+	if (always)
+		plan->proc.always_return |= 1u << func;
 }
 
-static void add_family(struct plan *plan, int object, const struct alloc_family *family,
-		       enum alloc_func first, enum alloc_func last)
+static void add_family(struct plan *plan, int object, const struct alloc_family *family)
 {
-	for (enum alloc_func f = first; f <= last; f++) {
+	for (enum alloc_func f = 0; f < AF_NR; f++) {
 		const struct alloc_target *t = &family->f[f];
-		enum pht_func func = func_of[f];
 
-		if (!t->present)
-			continue;
-		add(plan, object, t->offset, func,
-		    func != PHT_FN_FREE && func != PHT_FN_MUNMAP);
-		if (t->always_return)
-			plan->proc.always_return |= 1u << func;
+		if (t->present)
+			add(plan, object, t->offset, func_of[alloc_func_shape(f)],
+			    t->always_return);
 	}
 }
 
-static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps, struct plan *plan)
+static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps,
+		     enum plan_scope scope, struct plan *plan)
 {
 	struct alloc_family heap = { 0 }, mm = { 0 };
 	int err = allocfind(info->pid, maps, &heap, &mm);
@@ -61,9 +60,9 @@ static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps, st
 		return log_err_r(err, "no malloc found in process %d: %s", info->pid,
 				 strerror(-err));
 	plan->fds[OBJ_HEAP] = proc_open_map(info->pid, &heap.map);
-	plan->fds[OBJ_MM] = proc_open_map(info->pid, &mm.map);
-	if (plan->fds[OBJ_HEAP] < 0 || plan->fds[OBJ_MM] < 0) {
-		err = plan->fds[OBJ_HEAP] < 0 ? plan->fds[OBJ_HEAP] : plan->fds[OBJ_MM];
+	plan->fds[OBJ_MM] = mm.path ? proc_open_map(info->pid, &mm.map) : -1;
+	if (plan->fds[OBJ_HEAP] < 0) {
+		err = plan->fds[OBJ_HEAP];
 		log_error("cannot open %s of process %d: %s", heap.path, info->pid,
 			  strerror(-err));
 		goto out;
@@ -73,9 +72,9 @@ static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps, st
 	plan->proc.heap_end = heap.code_end;
 	plan->proc.libc_start = mm.code_start;
 	plan->proc.libc_end = mm.code_end;
-	add_family(plan, OBJ_HEAP, &heap, AF_MALLOC, AF_PVALLOC);
-	add_family(plan, OBJ_HEAP, &heap, AF_NEW, AF_DELETE_ARRAY);
-	add_family(plan, OBJ_MM, &mm, AF_MMAP, AF_MREMAP);
+	if (scope == PLAN_ALL)
+		add_family(plan, OBJ_HEAP, &heap);
+	add_family(plan, OBJ_MM, &mm);
 out:
 	alloc_family_free(&heap);
 	alloc_family_free(&mm);
@@ -106,7 +105,8 @@ static int add_python(struct plan *plan, const struct pyinfo *info, struct elf_f
 	for (size_t i = 0; i < plan->nprobes; i++)
 		if (plan->probes[i].object == OBJ_PYTHON && plan->probes[i].offset == offset)
 			return 0; /* mem and obj share their functions */
-	add(plan, OBJ_PYTHON, offset, func, q.needs_return);
+	/* A grant that is not sampled still ends what was there before. */
+	add(plan, OBJ_PYTHON, offset, func, func == PHT_FN_PY_POOL);
 	return 0;
 }
 
@@ -144,7 +144,6 @@ static void plan_pools(struct plan *plan, const struct pyinfo *info, struct elf_
 			   "one by one; ";
 
 	if (!add_python(plan, info, elf, info->new_pool_fn, PHT_FN_PY_POOL)) {
-		plan->proc.always_return |= 1u << PHT_FN_PY_POOL;
 		snprintf(plan->coverage, sizeof(plan->coverage),
 			 "%ssmall Python blocks only as whole %u KiB pools, this "
 			 "interpreter inlines its allocator",
@@ -208,7 +207,7 @@ static void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *
 	};
 }
 
-int plan_make(const struct pyinfo *info, u64 interval, struct plan *out)
+int plan_make(const struct pyinfo *info, u64 interval, enum plan_scope scope, struct plan *out)
 {
 	struct plan plan = { .fds = { -1, -1, -1 } };
 	struct proc_maps maps = { 0 };
@@ -220,8 +219,8 @@ int plan_make(const struct pyinfo *info, u64 interval, struct plan *out)
 	err = proc_maps_read(info->pid, &maps);
 	if (err)
 		return log_err_r(err, "process %d: %s", info->pid, strerror(-err));
-	err = plan_libc(info, &maps, &plan);
-	if (err)
+	err = plan_libc(info, &maps, scope, &plan);
+	if (err || scope == PLAN_MAPPINGS)
 		goto out;
 	map = proc_maps_find(&maps, info->runtime);
 	for (size_t i = 0; i < maps.n && info->object_path; i++)

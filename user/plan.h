@@ -9,12 +9,13 @@
 #include "allocfind.h"
 #include "pyinfo.h"
 
-#define PLAN_MAX_PROBES 48
+#define PLAN_MAX_PROBES 64
 
 struct plan_probe {
 	int object;     /* index into plan.fds */
 	u64 offset;     /* file offset of the instruction */
 	enum pht_func func;
+	u32 cookie;     /* PHT_COOKIE() of it */
 	bool with_return;
 };
 
@@ -27,8 +28,13 @@ struct plan {
 	char coverage[256]; /* in words */
 };
 
+enum plan_scope {
+	PLAN_ALL,
+	PLAN_MAPPINGS, /* mmap and its kin only: the rest is seen by other means */
+};
+
 /* 0, or -errno after one line. */
-int plan_make(const struct pyinfo *info, u64 interval, struct plan *out);
+int plan_make(const struct pyinfo *info, u64 interval, enum plan_scope scope, struct plan *out);
 void plan_free(struct plan *plan);
 
 #endif

@@ -174,7 +174,7 @@ static int attach_multi(struct probes_links *links, const struct bpf_program *pr
 		if (p->object != object || (only_ret && !p->with_return))
 			continue;
 		offsets[n] = p->offset;
-		cookies[n++] = p->func;
+		cookies[n++] = p->cookie;
 	}
 	if (!n)
 		return 0;

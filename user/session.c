@@ -50,24 +50,50 @@ fail:
 	return err;
 }
 
+/* Best first; later ones are tried where an earlier one is not possible. */
+static const struct collector *const choices[][3] = {
+	[COLLECT_AUTO] = { &collector_probe },
+	[COLLECT_PROBE] = { &collector_probe },
+	[COLLECT_TRAMPOLINE] = { &collector_probe },
+	[COLLECT_GROWTH] = { &collector_probe },
+};
+
 int session_attach(struct session *s, struct probes *probes, const struct opts *opts)
 {
-	struct plan plan;
-	int err = plan_make(&s->info, opts->sample_interval, &plan);
+	const struct collector *const *c = choices[opts->collector];
+	int err = same_process(s);
 
+	for (; !err && *c; c++) {
+		err = (*c)->attach(s, probes, opts);
+		if (!err)
+			break;
+	}
 	if (err)
 		return err;
-	memcpy(s->coverage, plan.coverage, sizeof(s->coverage));
-	s->complete = plan.complete;
-	err = same_process(s) ?: probes_attach(probes, s->info.pid, &plan, &s->links);
-	plan_free(&plan);
-	err = err ?: same_process(s);
+	s->collector = *c;
+	s->collector_name = (*c)->name;
+	err = same_process(s);
 	if (err)
 		return err;
 	s->started = monotonic_seconds();
-	log_info("attached to %d (%s, Python %s, %s): %s", s->info.pid, s->comm,
-		 s->info.version_str, py_alloc_mode_name(s->info.alloc_mode), s->coverage);
+	log_info("attached to %d (%s, Python %s, %s) by %s: %s", s->info.pid, s->comm,
+		 s->info.version_str, py_alloc_mode_name(s->info.alloc_mode), s->collector_name,
+		 s->coverage);
 	return 0;
+}
+
+static void detach(struct session *s, struct probes *probes, bool alive)
+{
+	if (s->collector)
+		s->collector->detach(s, probes, alive);
+	s->collector = NULL;
+	s->state = NULL;
+}
+
+void session_tick(struct session *s, struct probes *probes)
+{
+	if (s->collector && s->collector->tick)
+		s->collector->tick(s, probes);
 }
 
 void session_end(struct session *s, struct probes *probes, const char *reason)
@@ -76,14 +102,12 @@ void session_end(struct session *s, struct probes *probes, const char *reason)
 		return;
 	s->ended = monotonic_seconds();
 	s->end_reason = reason;
-	probes_detach(probes, s->info.pid, s->links);
-	s->links = NULL;
+	detach(s, probes, false);
 }
 
 void session_free(struct session *s, struct probes *probes)
 {
-	if (s->links)
-		probes_detach(probes, s->info.pid, s->links);
+	detach(s, probes, true);
 	if (s->pidfd >= 0)
 		close(s->pidfd);
 	symbolizer_free(s->sym);
@@ -124,7 +148,7 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 	pools_examine(probes, &s->info, alive, d, uses);
 	*r = (struct report){
 		.pid = s->info.pid,
-		.collector = "probe",
+		.collector = s->collector_name,
 		.coverage = s->coverage,
 		.coverage_complete = s->complete,
 		.sample_interval = opts->sample_interval,
@@ -140,6 +164,8 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 	memcpy(r->python_version, s->info.version_str, sizeof(r->python_version));
 	memcpy(r->losses, d->losses, sizeof(r->losses));
 	symbolizer_losses(s->sym, r->losses);
+	if (s->collector && s->collector->losses)
+		s->collector->losses(s, r->losses);
 	err = aggregate(d, uses, s->info.pid, s->sym, &s->history, r);
 	return err ? log_err_r(err, "out of memory") : 0;
 }

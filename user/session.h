@@ -4,20 +4,23 @@
 #define PHT_SESSION_H
 
 #include "aggregate.h"
+#include "collector.h"
 #include "drain.h"
 #include "opts.h"
-#include "plan.h"
 #include "probes.h"
 #include "pyinfo.h"
 #include "symbolize.h"
 
 struct session {
 	struct pyinfo info;
-	struct probes_links *links; /* NULL when detached */
+	const struct collector *collector; /* NULL when detached */
+	const char *collector_name;
+	void *state; /* the collector's */
 	struct symbolizer *sym;
 	struct aggregate_history history;
 	char coverage[256];
 	bool complete;
+	char wrote[128]; /* what was written into the process; "" = nothing */
 	char comm[32];
 	int pidfd;         /* readable when the process has exited; -1 = none */
 	double started;    /* CLOCK_MONOTONIC seconds */
@@ -36,6 +39,9 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 void session_end(struct session *s, struct probes *probes, const char *reason);
 /* probes may be NULL when session_attach() was not called. */
 void session_free(struct session *s, struct probes *probes);
+
+/* Housekeeping of the collector, every second. */
+void session_tick(struct session *s, struct probes *probes);
 
 /* A stack was stored: resolve it while its code objects are there. */
 void session_on_stack(struct session *s, const struct probes *probes, u64 stack_id);

@@ -23,7 +23,7 @@ struct trace {
 	size_t nsessions;
 	FILE *out;
 	bool tty, color;
-	int epoll, signals, refresh, deadline; /* fds */
+	int epoll, signals, refresh, deadline, tick; /* fds */
 	bool stop;
 };
 
@@ -150,7 +150,9 @@ static int open_loop(struct trace *t)
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	t->refresh = timer(t->tty && !t->opts->json ? first : 0, t->opts->interval);
 	t->deadline = timer(t->opts->duration, 0);
-	err = watch(t, t->signals) ?: watch(t, t->refresh) ?: watch(t, t->deadline);
+	t->tick = timer(1, 1);
+	err = watch(t, t->signals) ?: watch(t, t->refresh) ?: watch(t, t->deadline) ?:
+	      watch(t, t->tick);
 	return err ? log_err_r(err, "cannot set up the event loop: %s", strerror(-err)) : 0;
 }
 
@@ -176,9 +178,14 @@ static int handle(struct trace *t, int fd)
 	}
 	if (fd == t->refresh)
 		return read(fd, &ticks, sizeof(ticks)) > 0 ? print_reports(t, false) : 0;
-	for (size_t i = 0; i < t->nsessions; i++)
+	if (fd == t->tick && read(fd, &ticks, sizeof(ticks)) < 0)
+		return 0;
+	for (size_t i = 0; i < t->nsessions; i++) {
 		if (t->sessions[i].pidfd == fd)
 			target_exited(t, &t->sessions[i]);
+		else if (fd == t->tick)
+			session_tick(&t->sessions[i], t->probes);
+	}
 	return 0;
 }
 
@@ -287,15 +294,16 @@ static int run(struct trace *t)
 
 int trace_main(const struct opts *opts)
 {
-	struct trace t = { .opts = opts, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1 };
-	int fds[4], err = run(&t);
+	struct trace t = { .opts = opts, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1,
+			   .tick = -1 };
+	int fds[5], err = run(&t);
 
 	for (size_t i = 0; i < t.nsessions; i++)
 		session_free(&t.sessions[i], t.probes);
 	free(t.sessions);
 	drain_events_close(t.events);
 	probes_close(t.probes);
-	memcpy(fds, (int[]){ t.epoll, t.signals, t.refresh, t.deadline }, sizeof(fds));
+	memcpy(fds, (int[]){ t.epoll, t.signals, t.refresh, t.deadline, t.tick }, sizeof(fds));
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
