@@ -6,7 +6,7 @@ CLANG   ?= clang
 # Ubuntu's /usr/sbin/bpftool only works for the running kernel; the one beside it always does.
 ifndef BPFTOOL
 BPFTOOL := $(firstword $(shell for b in bpftool /usr/sbin/bpftool \
-	/usr/lib/linux-tools*/*/bpftool; do $$b version >/dev/null 2>&1 && echo $$b; done) bpftool)
+	/usr/lib/linux-tools*/*/bpftool; do $$b version >/dev/null 2>&1 && echo $$b; done; :) bpftool)
 endif
 PKGCONF ?= pkg-config
 PREFIX  ?= /usr/local

@@ -2,11 +2,13 @@
 /* Probe sites and branch targets, on code of real allocators and on rubbish. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <errno.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "insn.h"
+#include "insn_refs.h"
 
 #ifdef __x86_64__
 
@@ -188,6 +190,91 @@ static void test_hostile(void **state)
 	}
 }
 
+struct image {
+	const u8 *code;
+	size_t len;
+	u64 addr;
+};
+
+static size_t fetch_image(void *ctx, u64 addr, u8 *buf, size_t len)
+{
+	const struct image *im = ctx;
+	u64 at = addr - im->addr;
+
+	if (at >= im->len)
+		return 0;
+	if (len > im->len - at)
+		len = im->len - at;
+	memcpy(buf, im->code + at, len);
+	return len;
+}
+
+static bool peek_none(void *ctx, u64 addr, u64 *value)
+{
+	*value = addr ^ (u64)(uintptr_t)ctx;
+	return addr & 1;
+}
+
+/* Any bytes: bounded results, no bad access (the sanitizers watch). */
+static void test_hostile_refs(void **state)
+{
+	u8 code[5000];
+	struct insn_ref refs[16];
+	struct insn_facts facts;
+	u64 seed = 7;
+
+	for (int round = 0; round < 400; round++) {
+		struct image im = {.code = code, .addr = round & 1 ? 0x1000 : UINT64_MAX - 100};
+
+		for (size_t i = 0; i < sizeof(code); i++) {
+			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+			code[i] = (u8)(seed >> 56);
+		}
+		im.len = (seed >> 20) % sizeof(code);
+		assert_true(insn_refs(code, im.len, im.addr, peek_none, NULL, refs, 16) <= 16);
+		if (insn_facts(im.addr, fetch_image, &im, &facts))
+			continue;
+		assert_true(facts.ncalls <= INSN_FACTS_CALLS && facts.njumps <= INSN_FACTS_CALLS);
+	}
+}
+
+static void test_refs(void **state)
+{
+	/* mov rax,[rip+0x10]; mov rdx,[rax+8]; cmp rdx,0x4321; jmp [rax+0x10]; mov [rip],rdx */
+	static const u8 code[] = {0x48, 0x8b, 0x05, 0x10, 0x00, 0x00, 0x00, 0x48, 0x8b, 0x50,
+				  0x08, 0x48, 0x81, 0xfa, 0x21, 0x43, 0x00, 0x00, 0xff, 0x60,
+				  0x10, 0x48, 0x89, 0x15, 0x00, 0x00, 0x00, 0x00};
+	struct insn_ref r[8];
+
+	/* the slot at 0x401017 is odd, so it can be read: it holds its own address */
+	assert_int_equal(insn_refs(code, sizeof(code), 0x401000, peek_none, NULL, r, 8), 4);
+	assert_int_equal(r[0].kind, INSN_REF_LOAD);
+	assert_int_equal(r[0].value, 0x401017);
+	assert_int_equal(r[1].value, 0x40101f);
+	assert_int_equal(r[2].kind, INSN_REF_CMP);
+	assert_int_equal(r[2].value, 0x4321);
+	assert_int_equal(r[3].kind, INSN_REF_LOAD);
+	assert_int_equal(r[3].value, 0x401027);
+}
+
+static void test_facts(void **state)
+{
+	/* cmp rsi,0x1ff; ja +8; call far; ret; (no code) | call far2; jmp far3 */
+	static const u8 code[] = {0x48, 0x81, 0xfe, 0xff, 0x01, 0x00, 0x00, 0x77, 0x07,
+				  0xe8, 0x00, 0x10, 0x00, 0x00, 0xc3, 0x06, 0xe8, 0x00,
+				  0x20, 0x00, 0x00, 0xe9, 0x00, 0x30, 0x00, 0x00};
+	struct image im = {.code = code, .len = sizeof(code), .addr = 0x1000};
+	struct insn_facts f;
+
+	assert_int_equal(insn_facts(0x1000, fetch_image, &im, &f), 0);
+	assert_true(f.small_limit);
+	assert_false(f.mi_limit);
+	assert_int_equal(f.ncalls, 2);
+	assert_int_equal(f.njumps, 1);
+	assert_int_equal(f.jumps[0], 0x401a);
+	assert_int_equal(insn_facts(0x5000, fetch_image, &im, &f), -EFAULT);
+}
+
 static void test_branch_targets(void **state)
 {
 	/* call +0x100; jmp inside; jne far; jmp *rax; call again; a byte that is no code */
@@ -224,8 +311,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #ifdef __x86_64__
-		cmocka_unit_test(test_sites),	cmocka_unit_test(test_size_limits_view),
-		cmocka_unit_test(test_hostile), cmocka_unit_test(test_branch_targets),
+		cmocka_unit_test(test_sites),	     cmocka_unit_test(test_size_limits_view),
+		cmocka_unit_test(test_hostile),	     cmocka_unit_test(test_branch_targets),
+		cmocka_unit_test(test_refs),	     cmocka_unit_test(test_facts),
+		cmocka_unit_test(test_hostile_refs),
 #endif
 #ifdef __aarch64__
 		cmocka_unit_test(test_aarch64),
