@@ -2,15 +2,19 @@
 #include <locale.h>
 
 #include "check.h"
+#include "commands.h"
 #include "log.h"
 #include "trace.h"
 
 int main(int argc, char **argv)
 {
+	const struct command *command = argc > 1 ? command_find(argv[1]) : NULL;
 	struct opts opts;
 	int err, rc;
 
 	setlocale(LC_CTYPE, "") /* numbers stay in the C locale */;
+	if (command)
+		return command->run(argc - 1, argv + 1);
 	err = opts_parse(argc, argv, &opts);
 	if (err)
 		return err > 0 ? 0 : 2;
