@@ -510,6 +510,8 @@ static __always_inline void on_return(struct pt_regs *ctx, __u32 cookie)
 	hit.th = bpf_map_lookup_elem(&threads, &hit.id);
 	if (!hit.th)
 		return;
+	/* What was called from inside and left by a jump hides this one no longer. */
+	pending_prune(hit.th, PT_REGS_SP(ctx) - 8, 0);
 	d = hit.th->depth;
 	if (!d || d > PHT_PEND_DEPTH)
 		return;

@@ -167,7 +167,9 @@ __noinline int pht_walk(void)
 			flags |= PHT_STACK_TRUNCATED;
 			break;
 		}
-		if (bpf_probe_read_user(th->frame, off->fr_size & 127, (void *)frame)) {
+		/* 1 to 128: the verifier must know, and 128 must not become nothing. */
+		if (bpf_probe_read_user(th->frame, ((off->fr_size - 1) & 127) + 1,
+					(void *)frame)) {
 			flags |= PHT_STACK_UNREADABLE;
 			break;
 		}

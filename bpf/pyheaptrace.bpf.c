@@ -6,6 +6,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "alloc.bpf.h"
+#include "tramp.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -72,6 +73,21 @@ FUNC_PROGS(py_calloc, PHT_FN_PY_CALLOC)
 FUNC_PROGS(py_realloc, PHT_FN_PY_REALLOC)
 FUNC_PROGS(py_free, PHT_FN_PY_FREE)
 FUNC_PROGS(py_pool, PHT_FN_PY_POOL)
+
+/* Sites of the page that the trampoline collector maps into the target. */
+SEC("uprobe")
+int tramp_alloc(struct pt_regs *ctx)
+{
+	on_tramp_alloc(ctx);
+	return 0;
+}
+
+SEC("uprobe")
+int tramp_free(struct pt_regs *ctx)
+{
+	on_tramp_free(ctx);
+	return 0;
+}
 
 static __always_inline struct pht_proc *traced(__u32 tgid)
 {

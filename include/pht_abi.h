@@ -69,6 +69,7 @@ enum pht_domain {
 	X(frame_unreadable, "stacks cut off at a frame that could not be read")        \
 	X(no_python_state, "samples from threads without Python state")                \
 	X(set_full, "sampled blocks not tracked: address set in the target full")       \
+	X(table_gap, "times that another hook had taken our place in the allocator tables")  \
 	X(pending_stale, "calls whose return was never seen")                          \
 	X(pending_overflow, "calls nested too deeply to follow")                       \
 	X(arg_unreadable, "results that could not be read from the target")            \

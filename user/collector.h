@@ -24,5 +24,6 @@ struct collector {
 };
 
 extern const struct collector collector_probe;
+extern const struct collector collector_trampoline;
 
 #endif

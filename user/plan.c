@@ -105,8 +105,11 @@ static int add_python(struct plan *plan, const struct pyinfo *info, struct elf_f
 	for (size_t i = 0; i < plan->nprobes; i++)
 		if (plan->probes[i].object == OBJ_PYTHON && plan->probes[i].offset == offset)
 			return 0; /* mem and obj share their functions */
-	/* A grant that is not sampled still ends what was there before. */
-	add(plan, OBJ_PYTHON, offset, func, func == PHT_FN_PY_POOL);
+	/*
+	 * A grant that is not sampled still ends what was there before.  Python's
+	 * realloc calls its malloc for the new block: count one of the two.
+	 */
+	add(plan, OBJ_PYTHON, offset, func, func == PHT_FN_PY_POOL || func == PHT_FN_PY_REALLOC);
 	return 0;
 }
 

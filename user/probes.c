@@ -30,6 +30,7 @@ struct probes_links {
 	size_t nfds;
 	struct bpf_link *perf[2 * PLAN_MAX_PROBES];
 	size_t nperf;
+	struct bpf_link *sites[2]; /* the trampoline's: alloc, free */
 };
 
 static const char *const func_names[PHT_FN_NR] = {
@@ -263,10 +264,44 @@ int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
 	return 0;
 }
 
+void probes_detach_sites(struct probes_links *links)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(links->sites); i++) {
+		bpf_link__destroy(links->sites[i]);
+		links->sites[i] = NULL;
+	}
+}
+
+int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 free_offset,
+			struct probes_links *links)
+{
+	const u64 offsets[] = { alloc_offset, free_offset };
+	struct bpf_program *const progs[] = { probes->skel->progs.tramp_alloc,
+					      probes->skel->progs.tramp_free };
+	DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, opts);
+	char path[32];
+
+	/* A perf link: cheaper a hit than uprobe_multi, and the memfd is the target's alone. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	for (size_t i = 0; i < ARRAY_SIZE(offsets); i++) {
+		links->sites[i] =
+			bpf_program__attach_uprobe_opts(progs[i], -1, path, offsets[i], &opts);
+		if (!links->sites[i]) {
+			int err = -errno;
+
+			probes_detach_sites(links);
+			return err;
+		}
+	}
+	return 0;
+}
+
 void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
 {
 	u32 key = pid;
 
+	if (links)
+		probes_detach_sites(links);
 	for (size_t i = 0; links && i < links->nfds; i++)
 		close(links->fds[i]);
 	for (size_t i = 0; links && i < links->nperf; i++)

@@ -24,6 +24,14 @@ struct probes_links; /* the probes of one process */
 /* Place the probes of a plan; from here on the process is traced. */
 int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
 		  struct probes_links **out);
+/*
+ * Add the trampoline's sites, at offsets of the file behind fd, to links.
+ * -errno without a message: the caller may try another kind of site.
+ */
+int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 free_offset,
+			struct probes_links *links);
+/* Remove those two again. */
+void probes_detach_sites(struct probes_links *links);
 /* Remove them and forget the process's configuration; links may be NULL. */
 void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links);
 

@@ -52,9 +52,9 @@ fail:
 
 /* Best first; later ones are tried where an earlier one is not possible. */
 static const struct collector *const choices[][3] = {
-	[COLLECT_AUTO] = { &collector_probe },
+	[COLLECT_AUTO] = { &collector_trampoline, &collector_probe },
 	[COLLECT_PROBE] = { &collector_probe },
-	[COLLECT_TRAMPOLINE] = { &collector_probe },
+	[COLLECT_TRAMPOLINE] = { &collector_trampoline },
 	[COLLECT_GROWTH] = { &collector_probe },
 };
 
@@ -63,11 +63,11 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 	const struct collector *const *c = choices[opts->collector];
 	int err = same_process(s);
 
-	for (; !err && *c; c++) {
+	if (err)
+		return err;
+	do {
 		err = (*c)->attach(s, probes, opts);
-		if (!err)
-			break;
-	}
+	} while (err && err != -ESRCH && *++c);
 	if (err)
 		return err;
 	s->collector = *c;

@@ -127,14 +127,14 @@ int sigframe_build(const struct user_regs_struct *regs, u64 blocked, const u8 *x
 	top = regs->rsp - RED_ZONE;
 	fp = (top - words.extended_size) & ~63ull;
 	out->uc = (fp - sizeof(uc)) & ~15ull;
-	out->addr = out->uc - sizeof(u64);
+	out->addr = out->uc - sizeof(u64) - SIGFRAME_SCRATCH;
 	fp_off = fp - out->addr;
 	out->len = (u32)(fp_off + words.extended_size);
 
 	memset(out->bytes, 0, out->len);
 	fill_context(regs, blocked, fp, &uc);
-	memcpy(out->bytes, &sigreturn, sizeof(sigreturn));
-	memcpy(out->bytes + sizeof(sigreturn), &uc, sizeof(uc));
+	memcpy(out->bytes + SIGFRAME_SCRATCH, &sigreturn, sizeof(sigreturn));
+	memcpy(out->bytes + SIGFRAME_SCRATCH + sizeof(sigreturn), &uc, sizeof(uc));
 	memcpy(out->bytes + fp_off, xstate, len);
 	memcpy(out->bytes + fp_off + XSTATE_SW, &words, sizeof(words));
 	memcpy(out->bytes + fp_off + len, &magic2, sizeof(magic2));

@@ -12,7 +12,8 @@
 
 struct user_regs_struct;
 
-#define SIGFRAME_MAX (20 << 10)
+#define SIGFRAME_MAX	 (20 << 10)
+#define SIGFRAME_SCRATCH 64 /* bytes at addr that the frame does not use */
 
 struct sigframe {
 	u64 addr; /* of bytes[0] in the target */

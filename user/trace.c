@@ -278,8 +278,6 @@ static int run(struct trace *t)
 	};
 	int err;
 
-	if (!t->opts->seed_given && getrandom(&config.seed, sizeof(config.seed), 0) < 0)
-		config.seed = (u64)(monotonic_seconds() * 1e9);
 	/* What is wrong with the request is said before the slow work begins. */
 	err = check_pids(t->opts) ?: check_require(&host) ?: open_sessions(t) ?: open_output(t);
 	if (!err)
@@ -292,11 +290,17 @@ static int run(struct trace *t)
 	return err;
 }
 
-int trace_main(const struct opts *opts)
+int trace_main(const struct opts *given)
 {
+	struct opts resolved = *given;
+	const struct opts *opts = &resolved;
 	struct trace t = { .opts = opts, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1,
 			   .tick = -1 };
-	int fds[5], err = run(&t);
+	int fds[5], err;
+
+	if (!resolved.seed_given && getrandom(&resolved.seed, sizeof(resolved.seed), 0) < 0)
+		resolved.seed = (u64)(monotonic_seconds() * 1e9);
+	err = run(&t);
 
 	for (size_t i = 0; i < t.nsessions; i++)
 		session_free(&t.sessions[i], t.probes);

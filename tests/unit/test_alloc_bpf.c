@@ -287,11 +287,16 @@ static void test_tail_calls(void **state)
 	sim_ret(T, 0x13000);
 	assert_live(0x13000, 1000, PHT_DOM_LIBC);
 	assert_int_equal(sim_stat(PHT_STAT_CALLS), 3);
+	sim_call(T, PHT_FN_MALLOC, 1 << 20, 0, 0); /* served by a jump to mmap */
+	sim_tail(T, PHT_FN_MMAP, 0, 1 << 20, 3);
+	sim_ret(T, 0x1000000);
+	assert_live(0x1000000, 1 << 20, PHT_DOM_LIBC);
+	sim_run(T, PHT_FN_FREE, 0x1000000, 0, 0, 0);
 	sim_call(T, PHT_FN_PY_FREE, 7, 0x13000, 0);
 	sim_tail(T, PHT_FN_FREE, 0x13000, 0, 0);
 	sim_ret(T, 0);
 	assert_int_equal(shim_count(&live), 2);
-	assert_totals(PHT_DOM_LIBC, 1100, 2, 1000, 1);
+	assert_totals(PHT_DOM_LIBC, 1100 + (1 << 20), 3, 1000 + (1 << 20), 2);
 	assert_no_loss();
 }
 

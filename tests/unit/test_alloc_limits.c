@@ -302,6 +302,11 @@ static void test_live_full(void **state)
 	assert_loss(PHT_LOSS_live_map_full, 4);
 	assert_null(sim_live(0x10010));
 	assert_live(0x90010, 10, PHT_DOM_LIBC);
+	/* Or somebody there whom we know: the later news is the right one. */
+	sim_call(T, PHT_FN_REALLOC, 0x90010, 200, 0);
+	sim_run(U, PHT_FN_MALLOC, 20, 0, 0, 0x90010);
+	sim_ret(T, 0);
+	assert_live(0x90010, 20, PHT_DOM_LIBC);
 }
 
 static void test_site_and_stack_full(void **state)

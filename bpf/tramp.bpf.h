@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The trampoline's sites: the target has decided on the sample already, what
+ * arrives is one block with the interval it was drawn with.
+ */
+#ifndef PHT_TRAMP_BPF_H
+#define PHT_TRAMP_BPF_H
+
+#include "alloc.bpf.h"
+#include "pht_tramp.h"
+
+static __always_inline __u32 tramp_domain(__u32 flags)
+{
+	__u32 who = flags & PHT_TS_DOMAIN;
+
+	return who == PHT_TS_MEM || who == PHT_TS_OBJ ? PHT_DOM_PYMALLOC : PHT_DOM_LIBC;
+}
+
+/* A realloc failed: the block that it let go of lives on. */
+static __always_inline void tramp_undo(struct hit *hit, __u64 addr)
+{
+	struct pht_thread *th = hit->th;
+
+	if (!addr || th->undo_key.addr != addr)
+		return;
+	if (bpf_map_update_elem(&live, &th->undo_key, &th->undo, BPF_NOEXIST))
+		loss(PHT_LOSS_live_map_full);
+	th->undo_key.addr = 0;
+}
+
+/* The realloc that let go of the last block succeeded: count its end. */
+static __always_inline void tramp_settle(struct hit *hit)
+{
+	struct pht_thread *th = hit->th;
+
+	if (!th->undo_key.addr)
+		return;
+	site_account(hit->tgid, &th->undo, true);
+	th->undo_key.addr = 0;
+}
+
+static __always_inline void on_tramp_alloc(struct pt_regs *ctx)
+{
+	__u64 addr = PT_REGS_PARM1(ctx), size = PT_REGS_PARM3(ctx);
+	/* rcx: the register is free at a site, whatever the calling convention. */
+	__u64 interval = PT_REGS_PARM4(ctx);
+	__u32 flags = PT_REGS_PARM2(ctx);
+	struct hit hit;
+
+	if (!hit_init(&hit, ctx))
+		return;
+	hit.th = thread_get(hit.id);
+	if (!hit.th)
+		return;
+	if (flags & PHT_TS_UNDO) {
+		tramp_undo(&hit, addr);
+		return;
+	}
+	tramp_settle(&hit);
+	if (flags & PHT_TS_LOST) {
+		loss(PHT_LOSS_set_full);
+		addr = 0;
+	}
+	pht_insert(addr, size, interval, tramp_domain(flags));
+}
+
+static __always_inline void on_tramp_free(struct pt_regs *ctx)
+{
+	__u64 addr = PT_REGS_PARM1(ctx);
+	__u32 flags = PT_REGS_PARM2(ctx);
+	struct hit hit;
+
+	if (!hit_init(&hit, ctx))
+		return;
+	hit.th = thread_get(hit.id);
+	if (!hit.th)
+		return;
+	tramp_settle(&hit);
+	if (!(flags & PHT_TS_REALLOC)) {
+		live_remove(hit.tgid, addr, NULL);
+		return;
+	}
+	if (!live_remove(hit.tgid, addr, &hit.th->undo))
+		return;
+	hit.th->undo_key.addr = addr;
+	hit.th->undo_key.tgid = hit.tgid;
+}
+
+#endif
