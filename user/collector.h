@@ -17,6 +17,8 @@ struct collector {
 	int (*attach)(struct session *s, struct probes *probes, const struct opts *opts);
 	/* Called every second while attached; may be NULL. */
 	void (*tick)(struct session *s, struct probes *probes);
+	/* Sample one in so many bytes from now on; NULL when that would not lower the cost. */
+	int (*throttle)(struct session *s, u64 interval);
 	/* Stop and free s->state.  alive tells whether the process still runs. */
 	void (*detach)(struct session *s, struct probes *probes, bool alive);
 	/* Add the collector's own counters; may be NULL. */

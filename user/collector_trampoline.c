@@ -144,6 +144,13 @@ static void tick(struct session *s, struct probes *probes)
 	}
 }
 
+static int throttle(struct session *s, u64 interval)
+{
+	struct trampoline *tr = s->state;
+
+	return tramp_set_interval(tr->tramp, interval);
+}
+
 static void losses(const struct session *s, u64 out[PHT_LOSS_NR])
 {
 	const struct trampoline *tr = s->state;
@@ -155,6 +162,7 @@ const struct collector collector_trampoline = {
 	.name = "trampoline",
 	.attach = attach,
 	.tick = tick,
+	.throttle = throttle,
 	.detach = detach,
 	.losses = losses,
 };

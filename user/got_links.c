@@ -34,6 +34,14 @@ static u64 mix(u64 h, const void *data, size_t len)
 	return h;
 }
 
+static u64 mix_words(u64 h, const u64 *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ v[i]) * 0x100000001b3;
+	/* a multiplication carries upwards only */
+	return h ^ h >> 32;
+}
+
 /* The name tells apart two files that were loaded to one place, one after the other. */
 static u64 mix_name(pid_t pid, u64 h, u64 addr)
 {
@@ -72,7 +80,7 @@ static int add_namespace(pid_t pid, struct got_links *l, u64 at, u32 ns)
 		key[1] = at;
 		key[2] = link.addr;
 		key[3] = link.ld;
-		l->signature = mix(l->signature, key, sizeof(key));
+		l->signature = mix_words(l->signature, key, ARRAY_SIZE(key));
 		l->signature = mix_name(pid, l->signature, link.name);
 		at = link.next;
 	}
@@ -157,7 +165,7 @@ u64 got_maps_signature(const struct proc_maps *maps)
 		u64 key[4] = {m->start, m->end, m->offset, m->inode};
 
 		if (m->x && m->inode)
-			h = mix(h, key, sizeof(key));
+			h = mix_words(h, key, ARRAY_SIZE(key));
 	}
 	return h;
 }

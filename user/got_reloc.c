@@ -12,7 +12,8 @@
 #define SYMBOLS_MAX   (1u << 22)
 #define SLOTS_MAX     65536
 #define OBJ_SLOTS_MAX 4096
-#define WINDOW	      16384
+#define PAGE	      4096ul
+#define CACHE_PAGES   128
 #define NAME_LEN      16 /* of the longest symbol below, with its NUL */
 #define NOT_PLT	      UINT64_MAX
 
@@ -40,11 +41,10 @@ int got_entry(enum alloc_func func)
 	return got_func_symbol(func) ? funcs[func].entry : -ENOENT;
 }
 
-/* A stretch of the target's memory, read ahead. */
-struct window {
-	u64 at;
-	size_t len;
-	u8 buf[WINDOW];
+/* Pages of the object that were read already: symbols and names come in no useful order. */
+struct page_cache {
+	u64 at[CACHE_PAGES]; /* address of the page; 0 = empty */
+	u8 data[CACHE_PAGES][PAGE];
 };
 
 /* What is known of a symbol. */
@@ -65,31 +65,32 @@ struct walk {
 	u8 *known;  /* owned: SYM_* by symbol number */
 	size_t nknown;
 	u64 *budget;
-	struct window syms, names;
+	struct page_cache cache;
 	Elf64_Rela rela[CHUNK];
 };
 
-static int window_read(struct walk *w, struct window *win, u64 addr, void *buf, size_t len)
+static int cached_read(struct walk *w, u64 addr, void *buf, size_t len)
 {
-	u64 room;
-	int err;
+	u8 *dst = buf;
 
 	if (!got_elf_has(w->o, addr, len))
 		return -EFAULT;
-	if (addr < win->at || addr - win->at > win->len || len > win->len - (addr - win->at)) {
-		room = w->o->end - addr;
-		win->at = addr;
-		win->len = room < WINDOW ? room : WINDOW;
-		if (proc_read(w->pid, addr, win->buf, win->len)) {
-			/* there may be a hole further on */
-			win->len = 0;
-			err = proc_read(w->pid, addr, win->buf, len);
+	while (len) {
+		u64 skew = addr % PAGE, page = addr - skew;
+		size_t i = page / PAGE % CACHE_PAGES, n = PAGE - skew < len ? PAGE - skew : len;
+
+		if (w->cache.at[i] != page) {
+			int err = proc_read(w->pid, page, w->cache.data[i], PAGE);
+
+			w->cache.at[i] = err ? 0 : page;
 			if (err)
 				return err;
-			win->len = len;
 		}
+		memcpy(dst, w->cache.data[i] + skew, n);
+		dst += n;
+		addr += n;
+		len -= n;
 	}
-	memcpy(buf, win->buf + (addr - win->at), len);
 	return 0;
 }
 
@@ -118,14 +119,13 @@ static int read_symbol(struct walk *w, u32 index)
 	size_t len;
 	int f;
 
-	if (!o->symtab ||
-	    window_read(w, &w->syms, o->symtab + (u64)index * sizeof(sym), &sym, sizeof(sym)))
+	if (!o->symtab || cached_read(w, o->symtab + (u64)index * sizeof(sym), &sym, sizeof(sym)))
 		return -ENOENT;
 	/* most symbols of a large library are its own, and none of our business */
 	if (sym.st_name >= o->strsz || (sym.st_shndx != SHN_UNDEF && !o->defines))
 		return -ENOENT;
 	len = o->strsz - sym.st_name < sizeof(name) ? o->strsz - sym.st_name : sizeof(name);
-	if (window_read(w, &w->names, o->strtab + sym.st_name, name, len))
+	if (cached_read(w, o->strtab + sym.st_name, name, len))
 		return -ENOENT;
 	f = memchr(name, '\0', len) ? func_by_name(name) : -ENOENT;
 	/* an executable's PLT entry that serves as the function's address everywhere */

@@ -214,7 +214,7 @@ int opts_value_percent(const char *option, const char *text, double *out)
 		return log_err_r(-EINVAL, "%s: \"%s\" is not a number of percent (try 5)", option,
 				 text);
 	if (err || !(value > 0) || value > OPTS_MAX_OVERHEAD)
-		return log_err_r(-EINVAL, "%s: \"%s\" is out of range: above 0, up to %g", option,
+		return log_err_r(-EINVAL, "%s: \"%s\" is out of range: above 0, up to %.0f", option,
 				 text, OPTS_MAX_OVERHEAD);
 	*out = value;
 	return 0;

@@ -14,7 +14,7 @@
 #define OPTS_MAX_SECONDS  (365.0 * 24 * 3600)
 #define OPTS_MAX_SIZE	  (1ull << 40)
 #define OPTS_MAX_TOP	  100000
-#define OPTS_MAX_OVERHEAD 1000.0
+#define OPTS_MAX_OVERHEAD 1e6
 #define OPTS_MAX_PID	  4194304 /* the kernel's PID_MAX_LIMIT */
 #define OPTS_MAX_PIDS	  1024
 

@@ -310,6 +310,49 @@ void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
 	bpf_map_delete_elem(probes_map_fd(probes, MAP_PROCS), &key);
 }
 
+int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out)
+{
+	struct probes_links *links = calloc(1, sizeof(*links));
+	struct proc_maps maps = { 0 };
+	const struct proc_map *map;
+	int err = links ? proc_maps_read(getpid(), &maps) : -ENOMEM;
+
+	map = err ? NULL : proc_maps_find(&maps, addr);
+	if (map)
+		links->perf[0] = bpf_program__attach_uprobe(probes->skel->progs.tramp_free, false,
+							    getpid(), "/proc/self/exe",
+							    addr - map->start + map->offset);
+	if (map && !links->perf[0])
+		err = -errno;
+	proc_maps_free(&maps);
+	if (err || !map) {
+		free(links);
+		return err ?: -ENOENT;
+	}
+	links->nperf = 1;
+	*out = links;
+	return 0;
+}
+
+void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns)
+{
+	struct bpf_program *prog;
+
+	*runs = *ns = 0;
+	bpf_object__for_each_program(prog, probes->skel->obj) {
+		struct bpf_prog_info info = { 0 };
+		u32 len = sizeof(info);
+		int fd = bpf_program__fd(prog);
+
+		/* The rest runs at process exits, whosever. */
+		if (fd < 0 || bpf_program__type(prog) != BPF_PROG_TYPE_KPROBE ||
+		    bpf_obj_get_info_by_fd(fd, &info, &len))
+			continue;
+		*runs += info.run_cnt;
+		*ns += info.run_time_ns;
+	}
+}
+
 int probes_map_fd(const struct probes *probes, enum probes_map map)
 {
 	const struct bpf_map *maps[] = {

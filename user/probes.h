@@ -35,6 +35,11 @@ void probes_detach_sites(struct probes_links *links);
 /* Remove them and forget the process's configuration; links may be NULL. */
 void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links);
 
+/* A probe on a function of our own at its run-time address.  Detach with pid 0. */
+int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out);
+/* How often and for how many ns all probe programs have run (guard.h turns that on). */
+void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns);
+
 enum probes_map {
 	MAP_PROCS, MAP_THREADS, MAP_LIVE, MAP_STACKS, MAP_SITES, MAP_EVENTS, MAP_COUNTERS,
 };

@@ -54,6 +54,8 @@ struct report {
 	double coverage_share; /* 0..1: of the live bytes, what is counted block by block; < 0 = unknown */
 	bool coverage_complete;
 	u64 sample_interval;
+	double overhead;        /* share of its time that the process lost to us; < 0 = unknown */
+	const char *wrote;      /* what was written into the process; "" or NULL = nothing */
 	double duration; /* seconds since attach */
 	u64 rss;
 	bool final;		    /* the last report of a run */

@@ -150,6 +150,11 @@ static struct object make_head(const struct report *r)
 	add_text(&o, "comm", r->comm);
 	add_text(&o, "python_version", r->python_version);
 	add_text(&o, "collector", r->collector);
+	add_text(&o, "written_to_target", r->wrote && *r->wrote ? r->wrote : NULL);
+	if (r->overhead >= 0)
+		add_fraction(&o, "overhead", r->overhead, "%.4f");
+	else
+		add_null(&o, "overhead");
 	add_object(&o, "coverage", make_coverage(r));
 	add_u64(&o, "sample_interval", r->sample_interval);
 	add_fraction(&o, "duration_seconds", r->duration, "%.3f");

@@ -53,10 +53,15 @@ static void print_memory(struct paint *p, const struct report *r)
 
 static void print_coverage(struct paint *p, const struct report *r)
 {
-	char share[UNITS_MAX], text[1024];
+	char share[UNITS_MAX], cost[64] = "", text[1024];
 	const char *words = r->coverage ? r->coverage : "";
 
-	snprintf(text, sizeof(text), "%s", r->collector ? r->collector : "?");
+	if (r->overhead >= 0)
+		snprintf(cost, sizeof(cost), "; the process runs %.1f%% slower meanwhile",
+			 r->overhead * 100);
+	snprintf(text, sizeof(text), "%s, wrote %s into the process%s",
+		 r->collector ? r->collector : "?", r->wrote && *r->wrote ? r->wrote : "nothing",
+		 cost);
 	paint_wrapped(p, "collector", LABEL, INK_PLAIN, text);
 	if (r->coverage_share >= 0 && isfinite(r->coverage_share))
 		snprintf(text, sizeof(text), "%s, %s of live bytes block by block%s%s",

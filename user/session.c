@@ -76,6 +76,8 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 	if (err)
 		return err;
 	s->started = monotonic_seconds();
+	s->interval = s->interval_asked = opts->sample_interval;
+	s->overhead = -1;
 	log_info("attached to %d (%s, Python %s, %s) by %s: %s", s->info.pid, s->comm,
 		 s->info.version_str, py_alloc_mode_name(s->info.alloc_mode), s->collector_name,
 		 s->coverage);
@@ -96,13 +98,23 @@ void session_tick(struct session *s, struct probes *probes)
 		s->collector->tick(s, probes);
 }
 
-void session_end(struct session *s, struct probes *probes, const char *reason)
+static void end(struct session *s, struct probes *probes, const char *reason, bool alive)
 {
 	if (s->ended != 0)
 		return;
 	s->ended = monotonic_seconds();
 	s->end_reason = reason;
-	detach(s, probes, false);
+	detach(s, probes, alive);
+}
+
+void session_end(struct session *s, struct probes *probes, const char *reason)
+{
+	end(s, probes, reason, false);
+}
+
+void session_stop(struct session *s, struct probes *probes, const char *reason)
+{
+	end(s, probes, reason, true);
 }
 
 void session_free(struct session *s, struct probes *probes)
@@ -151,7 +163,9 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 		.collector = s->collector_name,
 		.coverage = s->coverage,
 		.coverage_complete = s->complete,
-		.sample_interval = opts->sample_interval,
+		.sample_interval = s->interval,
+		.overhead = s->overhead,
+		.wrote = s->wrote,
 		.duration = (alive ? monotonic_seconds() : s->ended) - s->started,
 		.rss = s->rss,
 		.end_reason = s->end_reason,

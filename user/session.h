@@ -22,6 +22,8 @@ struct session {
 	bool complete;
 	char wrote[128]; /* what was written into the process; "" = nothing */
 	char comm[32];
+	u64 interval, interval_asked; /* R now, and what was asked for */
+	double overhead;   /* share of its time lost to us at the last look; < 0 = unknown */
 	int pidfd;         /* readable when the process has exited; -1 = none */
 	double started;    /* CLOCK_MONOTONIC seconds */
 	double ended;      /* 0 while it is being traced */
@@ -38,6 +40,8 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 /* The process is gone or has become another program: keep what was seen. */
 void session_end(struct session *s, struct probes *probes, const char *reason);
 /* probes may be NULL when session_attach() was not called. */
+/* Stop tracing a process that goes on running. */
+void session_stop(struct session *s, struct probes *probes, const char *reason);
 void session_free(struct session *s, struct probes *probes);
 
 /* Housekeeping of the collector, every second. */

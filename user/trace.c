@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
+#include "governor.h"
 #include "log.h"
 #include "session.h"
 
@@ -19,6 +20,7 @@ struct trace {
 	const struct opts *opts;
 	struct probes *probes;
 	struct drain_events *events;
+	struct governor governor;
 	struct session *sessions; /* owned */
 	size_t nsessions;
 	FILE *out;
@@ -186,6 +188,8 @@ static int handle(struct trace *t, int fd)
 		else if (fd == t->tick)
 			session_tick(&t->sessions[i], t->probes);
 	}
+	if (fd == t->tick)
+		governor_tick(&t->governor, t->probes, t->sessions, t->nsessions);
 	return 0;
 }
 
@@ -236,7 +240,7 @@ static int attach_sessions(struct trace *t)
 	for (size_t i = 0; i < t->nsessions && !err; i++)
 		err = session_attach(&t->sessions[i], t->probes, t->opts) ?:
 		      watch(t, t->sessions[i].pidfd);
-	return err;
+	return err ?: governor_admit(&t->governor, t->probes, t->sessions, t->nsessions);
 }
 
 /* Opened now, to fail early; emptied only when there is something to write. */
@@ -284,6 +288,8 @@ static int run(struct trace *t)
 		err = probes_open(&config, &t->probes) ?: open_loop(t) ?:
 		      drain_events_open(t->probes, on_event, t, &t->events);
 	if (!err)
+		governor_open(&t->governor, t->probes, t->opts->max_overhead);
+	if (!err)
 		err = watch(t, drain_events_fd(t->events)) ?: attach_sessions(t) ?: loop(t);
 	if (!err)
 		err = print_reports(t, true);
@@ -294,7 +300,7 @@ int trace_main(const struct opts *given)
 {
 	struct opts resolved = *given;
 	const struct opts *opts = &resolved;
-	struct trace t = { .opts = opts, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1,
+	struct trace t = { .opts = opts, .governor.guard.stats_fd = -1, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1,
 			   .tick = -1 };
 	int fds[5], err;
 
@@ -305,6 +311,7 @@ int trace_main(const struct opts *given)
 	for (size_t i = 0; i < t.nsessions; i++)
 		session_free(&t.sessions[i], t.probes);
 	free(t.sessions);
+	governor_close(&t.governor);
 	drain_events_close(t.events);
 	probes_close(t.probes);
 	memcpy(fds, (int[]){ t.epoll, t.signals, t.refresh, t.deadline, t.tick }, sizeof(fds));

@@ -239,7 +239,7 @@ static void test_bad_numbers(void **state)
 	BAD("--max-overhead", "", "empty");
 	BAD("--max-overhead", "0", "out of range");
 	BAD("--max-overhead", "-5", "negative");
-	BAD("--max-overhead", "1001", "out of range");
+	BAD("--max-overhead", "1000001", "out of range");
 	BAD("--max-overhead", "nan", "not a number of percent");
 	BAD("--max-overhead", "inf", "not a number of percent");
 	BAD("--max-overhead", "5%%", "not a number of percent");

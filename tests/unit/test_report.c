@@ -83,6 +83,7 @@ static void fill(struct sample *s)
 				.comm = "gunicorn",
 				.python_version = "3.11.2",
 				.collector = "probe",
+				.overhead = 0.0123,
 				.coverage =
 					"libc malloc family, and small blocks through pool grants",
 				.coverage_share = 0.613,
@@ -227,7 +228,8 @@ static void test_text_says_all(void **state)
 	text = text_of(&s.report, &style);
 	has(text, "gunicorn (pid 4242)  Python 3.11.2  1 min 05 s\n");
 	has(text, "16.4 MiB \u00b1 1.50 MiB in 12.8k blocks since attach; RSS 45.0 MiB\n");
-	has(text, "collector   probe\n");
+	has(text, "collector   probe, wrote nothing into the process; the process runs 1.2% slower "
+		  "meanwhile\n");
 	has(text, "partial, 61.3% of live bytes block by block: libc malloc family, and small blocks");
 	has(text, "1 per 512 KiB, 322 samples, 34 live; 1.23M calls, 982k frees\n");
 	has(text, "12.4 MiB   \u00b1512 KiB   75.6%   12.8k  +1.50 MiB   620 KiB/s  "
@@ -466,7 +468,7 @@ static void is_text(struct json_object *o, const char *key, const char *want)
 
 static void test_json_head(void **state)
 {
-	struct json_object *json, *coverage, *totals, *losses;
+	struct json_object *json, *coverage, *totals, *losses, *value;
 	struct sample s;
 
 	fill(&s);
@@ -476,6 +478,8 @@ static void test_json_head(void **state)
 	is_text(json, "comm", "gunicorn");
 	is_text(json, "python_version", "3.11.2");
 	is_text(json, "collector", "probe");
+	assert_true(json_object_object_get_ex(json, "written_to_target", &value));
+	assert_null(value);
 	coverage = get(json, "coverage");
 	is_text(coverage, "description", s.report.coverage);
 	assert_true(json_object_get_double(get(coverage, "share")) == 0.613);
