@@ -6,6 +6,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "alloc.bpf.h"
+#include "growth.bpf.h"
 #include "tramp.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -92,6 +93,14 @@ int tramp_free(struct pt_regs *ctx)
 static __always_inline struct pht_proc *traced(__u32 tgid)
 {
 	return bpf_map_lookup_elem(&procs, &tgid);
+}
+
+/* Attached only for the growth collector: it runs at every fault of the machine. */
+SEC("raw_tp/page_fault_user")
+int page_fault(struct bpf_raw_tracepoint_args *ctx)
+{
+	on_page_fault(ctx->args[0], ctx->args[2]);
+	return 0;
 }
 
 SEC("raw_tp/sched_process_exit")

@@ -52,6 +52,7 @@ enum pht_domain {
 	PHT_DOM_PYMALLOC, /* a block out of a pymalloc pool */
 	PHT_DOM_POOL,     /* a whole pymalloc pool handed to a size class */
 	PHT_DOM_MMAP,     /* a direct mapping */
+	PHT_DOM_FAULT,    /* a page written to for the first time */
 	PHT_DOM_NR,
 };
 
@@ -200,6 +201,7 @@ struct pht_proc {
 
 #define PHT_PROC_ENABLED (1u << 0)
 #define PHT_PROC_MUSL    (1u << 1) /* no glibc thread descriptor */
+#define PHT_PROC_FAULTS  (1u << 2) /* page faults are what is sampled */
 
 _Static_assert(sizeof(struct pht_frame) == 16, "pht_frame");
 _Static_assert(sizeof(struct pht_stack) == 8 + 16 * PHT_MAX_FRAMES, "pht_stack");

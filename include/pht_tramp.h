@@ -19,7 +19,7 @@
 #define PHT_TRAMP_H
 
 #define PHT_TRAMP_VERSION 1
-#define PHT_TRAMP_NAME	  "pyheaptrace" /* of the memfd, as /proc/PID/maps shows it */
+#define PHT_TRAMP_NAME	  "pyheaptrace"	     /* of the memfd, as /proc/PID/maps shows it */
 #define PHT_TRAMP_MAGIC	  0x31504d5254544850 /* "PHTTRMP1" */
 
 /* Offsets from the start of the image. */
@@ -69,7 +69,7 @@
 /* One set of sampling parameters; threads finish the gap they drew. */
 #define PHT_PAR_SIZE 32
 #define PHT_PAR_GEN  0
-#define PHT_PAR_K    8  /* R * ln 2 * 2^16 */
+#define PHT_PAR_K    8	/* R * ln 2 * 2^16 */
 #define PHT_PAR_MIN  16 /* least gap: 1, or 0 when every call is taken */
 #define PHT_PAR_R    24
 
@@ -95,43 +95,43 @@
 #define PHT_SITE_FREE(kind)  (PHT_TRAMP_SITES + 0x100 + ((kind)-1) * 0x40)
 
 /* esi at a site: who was called, and what is special. */
-#define PHT_TS_RAW	0
-#define PHT_TS_MEM	1
-#define PHT_TS_OBJ	2
-#define PHT_TS_LIBC	3
-#define PHT_TS_DOMAIN	0xff
-#define PHT_TS_LOST	0x100 /* alloc: the set is full here, its free will not be seen */
-#define PHT_TS_UNDO	0x200 /* alloc: the realloc failed, the block dropped last lives on */
-#define PHT_TS_REALLOC	0x400 /* free: a realloc begins; it may yet be undone */
+#define PHT_TS_RAW     0
+#define PHT_TS_MEM     1
+#define PHT_TS_OBJ     2
+#define PHT_TS_LIBC    3
+#define PHT_TS_DOMAIN  0xff
+#define PHT_TS_LOST    0x100 /* alloc: the set is full here, its free will not be seen */
+#define PHT_TS_UNDO    0x200 /* alloc: the realloc failed, the block dropped last lives on */
+#define PHT_TS_REALLOC 0x400 /* free: a realloc begins; it may yet be undone */
 /* Used inside the page only. */
 #define PHT_TS_NEST	0x1000
 #define PHT_TS_ZEROFREE 0x2000
 
 /* Entries, in the order of the originals; 128 bytes each from PHT_TRAMP_TEXT. */
-#define PHT_TFN_RAW	      0 /* malloc, calloc, realloc, free */
-#define PHT_TFN_MEM	      4
-#define PHT_TFN_OBJ	      8
-#define PHT_TFN_MALLOC	      12
-#define PHT_TFN_CALLOC	      13
-#define PHT_TFN_REALLOC	      14
-#define PHT_TFN_FREE	      15
+#define PHT_TFN_RAW	       0 /* malloc, calloc, realloc, free */
+#define PHT_TFN_MEM	       4
+#define PHT_TFN_OBJ	       8
+#define PHT_TFN_MALLOC	       12
+#define PHT_TFN_CALLOC	       13
+#define PHT_TFN_REALLOC	       14
+#define PHT_TFN_FREE	       15
 #define PHT_TFN_ALIGNED_ALLOC  16
-#define PHT_TFN_MEMALIGN	      17
+#define PHT_TFN_MEMALIGN       17
 #define PHT_TFN_POSIX_MEMALIGN 18
 #define PHT_TFN_REALLOCARRAY   19
-#define PHT_TFN_NR	      20
-#define PHT_TFN_TABLES	      12 /* the first 12 are CPython's */
-#define PHT_ENTRY(fn)	      (PHT_TRAMP_TEXT + (fn) * 0x80)
+#define PHT_TFN_NR	       20
+#define PHT_TFN_TABLES	       12 /* the first 12 are CPython's */
+#define PHT_ENTRY(fn)	       (PHT_TRAMP_TEXT + (fn)*0x80)
 /* The compare-and-exchange loop that a stopped thread is sent through. */
 #define PHT_TRAMP_SWAP PHT_ENTRY(PHT_TFN_NR)
 
 /* Per-thread words: in glibc's thread block from %fs:0x38, or in a slot. */
-#define PHT_TCB_OFFSET	0x38
-#define PHT_THR_COUNT	0 /* s64: bytes to the next mark */
-#define PHT_THR_NEST	8 /* u32: stack pointer of the counting call, or 0 */
-#define PHT_THR_GEN	12 /* u32: parameters the gap was drawn with; 0 = none */
-#define PHT_THR_SIZE	16
-#define PHT_GEN_CUT	0x80000000 /* no mark at the end of this gap: draw on */
+#define PHT_TCB_OFFSET 0x38
+#define PHT_THR_COUNT  0  /* s64: bytes to the next mark */
+#define PHT_THR_NEST   8  /* u32: stack pointer of the counting call, or 0 */
+#define PHT_THR_GEN    12 /* u32: parameters the gap was drawn with; 0 = none */
+#define PHT_THR_SIZE   16
+#define PHT_GEN_CUT    0x80000000 /* no mark at the end of this gap: draw on */
 
 #define PHT_GAP_MAX	(16 << 20) /* longest stretch before a thread looks up */
 #define PHT_GAP_IDLE	(16 << 10) /* while disabled */

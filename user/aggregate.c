@@ -34,7 +34,11 @@ static void group_key(enum group_by by, const struct sym_stack *s, u64 *a, u64 *
 	*b = (uintptr_t)f->file;
 	if (by == GROUP_LINE)
 		*b = hashmap_mix(*b, f->line);
-	for (u32 i = 0; by == GROUP_TRACEBACK && i < s->nframes; i++) {
+	if (by != GROUP_TRACEBACK)
+		return;
+	/* From zero: mixed with itself, the first frame would cancel out. */
+	*a = *b = 0;
+	for (u32 i = 0; i < s->nframes; i++) {
 		f = &s->frames[i];
 		*a = hashmap_mix(*a, (uintptr_t)f->function ^ (u64)f->line << 48);
 		*b = hashmap_mix(*b, (uintptr_t)f->file + f->line);
@@ -89,6 +93,12 @@ static const struct sym_stack *stack_of(const struct symbolizer *sym, u64 id)
 	return s ? s : symbolizer_lost(sym);
 }
 
+/* Bytes that a sample stands for: samples of different sizes compare by these only. */
+static double weight_of(const struct pht_live *v, const struct live_use *use)
+{
+	return use->bytes / estimate_probability(v->drawn_size, v->interval);
+}
+
 static int add_live(struct groups *gs, enum group_by by, const struct symbolizer *sym,
 		    const struct pht_live *v, const struct live_use *use)
 {
@@ -98,7 +108,7 @@ static int add_live(struct groups *gs, enum group_by by, const struct symbolizer
 	if (!g)
 		return -ENOMEM;
 	estimate_add_part(&g->est, use->bytes, use->blocks, v->drawn_size, v->interval);
-	return weigh(gs, g, s, use->bytes + 1);
+	return weigh(gs, g, s, weight_of(v, use) + 1);
 }
 
 static int add_site(struct groups *gs, enum group_by by, const struct symbolizer *sym,
@@ -136,6 +146,7 @@ static void fill_row(const struct group *g, const struct aggregate_history *hist
 		.frames = g->stack->frames,
 		.nframes = g->stack->nframes,
 		.truncated = g->stack->truncated,
+		.live = g->est,
 		.live_bytes = interval_of(&g->est, r->sample_interval),
 		.live_blocks = g->est.blocks,
 		.allocated_bytes = g->allocated_bytes,
@@ -223,10 +234,10 @@ int aggregate(const struct drained *d, const struct live_use *uses, pid_t pid,
 		if (d->live[i].key.tgid != (u32)pid)
 			continue;
 		err = add_live(&gs, r->group_by, sym, v, &uses[i]);
-		if (v->domain == PHT_DOM_POOL)
-			pools += uses[i].bytes;
+		if (v->domain == PHT_DOM_POOL || v->domain == PHT_DOM_FAULT)
+			pools += weight_of(v, &uses[i]);
 		else
-			exact += uses[i].bytes;
+			exact += weight_of(v, &uses[i]);
 	}
 	for (size_t i = 0; i < d->nsites && !err; i++)
 		if (d->sites[i].key.tgid == (u32)pid)

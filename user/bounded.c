@@ -43,7 +43,7 @@ int bounded_call(int (*fn)(void *), void *arg, unsigned ms)
 
 	if (!job)
 		return -ENOMEM;
-	*job = (struct job){ .fn = fn, .arg = arg };
+	*job = (struct job){.fn = fn, .arg = arg};
 	err = start(&thread, job);
 	if (err)
 		return err;

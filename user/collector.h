@@ -10,6 +10,7 @@ struct session;
 
 struct collector {
 	const char *name;
+	bool no_probes; /* stops the target nowhere: costs it next to nothing */
 	/*
 	 * Begin to trace s->info.pid; sets s->state, s->coverage, s->complete
 	 * and s->wrote.  0, or -errno after one line; then nothing is left behind.
@@ -27,5 +28,6 @@ struct collector {
 
 extern const struct collector collector_probe;
 extern const struct collector collector_trampoline;
+extern const struct collector collector_growth;
 
 #endif

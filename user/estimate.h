@@ -8,16 +8,6 @@
 
 #include "report.h"
 
-struct estimator {
-	double bytes;  /* sum of x / p */
-	double blocks; /* sum of 1 / p */
-	double var;    /* sum of (1 - p) x^2 / p^2 */
-	double seen;   /* sum of x: live for certain */
-	double skew;   /* third moment of the error: sum of (1 - p) (1 - 2p) x^3 / p^3 */
-	double covar;  /* of the error with var: sum of (1 - p)^2 x^3 / p^3 */
-	u64 samples;
-};
-
 /* Probability that a block of size bytes is sampled at interval; 1 when interval <= 1. */
 double estimate_probability(u64 size, u64 interval);
 void estimate_add(struct estimator *e, u64 size, u64 interval);

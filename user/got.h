@@ -122,7 +122,9 @@ int got_refresh(pid_t pid, struct got_slots *slots);
 
 /*
  * Have objects been loaded or unloaded since?  True also when that cannot be
- * told.  About a microsecond an object: cheap enough for once a second.
+ * told.  A few microseconds an object: cheap enough for once a second.
+ * Namespaces that an old linker (glibc before 2.35) does not list are scanned
+ * but not watched.
  */
 bool got_changed(pid_t pid, const struct got_slots *slots);
 

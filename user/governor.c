@@ -25,7 +25,7 @@ void governor_close(struct governor *g)
 static double measure(struct governor *g, struct probes *probes, struct session *s, size_t n)
 {
 	double cpu = 0, slowdown;
-	bool fast = true;
+	bool fast = true, probed = false;
 
 	for (size_t i = 0; i < n; i++) {
 		double used = s[i].ended == 0 ? guard_process_cpu(s[i].info.pid) : -1;
@@ -34,7 +34,11 @@ static double measure(struct governor *g, struct probes *probes, struct session 
 			cpu += used;
 		if (s[i].collector && !s[i].collector->throttle)
 			fast = false;
+		if (s[i].collector && !s[i].collector->no_probes)
+			probed = true;
 	}
+	if (!probed)
+		return -1;
 	slowdown = guard_slowdown(&g->guard, probes, cpu, fast);
 	for (size_t i = 0; i < n && slowdown >= 0; i++)
 		s[i].overhead = slowdown;
@@ -49,7 +53,8 @@ static bool all_throttle(const struct session *s, size_t n)
 	return true;
 }
 
-int governor_admit(struct governor *g, struct probes *probes, struct session *s, size_t n)
+int governor_admit(struct governor *g, struct probes *probes, struct session *s, size_t n,
+		   bool narrow)
 {
 	double slowdown;
 
@@ -60,6 +65,12 @@ int governor_admit(struct governor *g, struct probes *probes, struct session *s,
 	slowdown = measure(g, probes, s, n);
 	if (slowdown <= g->budget)
 		return 0;
+	if (narrow) {
+		log_warn("probing process %d would make it %.0f %% slower, more than "
+			 "--max-overhead allows (%.0f %%): only growth is traced",
+			 s->info.pid, slowdown * 100, g->budget * 100);
+		return -E2BIG;
+	}
 	return log_err_r(-E2BIG,
 			 "probing process %d would make it %.0f %% slower, more than "
 			 "--max-overhead allows (%.0f %%); use --collector=trampoline or growth, or "

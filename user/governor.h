@@ -19,9 +19,11 @@ void governor_close(struct governor *g);
 
 /*
  * Just after attaching: a moment's measurement.  -E2BIG after one line with
- * the estimate and the alternative when the budget cannot be kept.
+ * the estimate and the alternative when the budget cannot be kept; narrow: the
+ * line says instead that the caller goes on with the growth collector.
  */
-int governor_admit(struct governor *g, struct probes *probes, struct session *s, size_t n);
+int governor_admit(struct governor *g, struct probes *probes, struct session *s, size_t n,
+		   bool narrow);
 /* Every second.  Sessions that cannot be kept within the budget are ended. */
 void governor_tick(struct governor *g, struct probes *probes, struct session *s, size_t n);
 

@@ -17,8 +17,8 @@ struct pattern {
 
 /* rt_sigreturn as the two C libraries, and most others, write it. */
 static const struct pattern sigreturns[] = {
-	{ 9, { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 } },
-	{ 7, { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 } },
+	{9, {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}},
+	{7, {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05}},
 };
 
 /* The file shows the text without making it resident in the target. */
@@ -71,9 +71,9 @@ static bool verify(int mem, const struct inject_gadgets *g)
 static bool search(pid_t pid, int mem, const struct proc_map *map, u8 *buf,
 		   struct inject_gadgets *out)
 {
-	struct inject_gadgets found = { 0 };
+	struct inject_gadgets found = {0};
 	AUTO_CLOSE int fd = proc_open_map(pid, map);
-	struct text text = { .fd = fd, .mem = mem, .map = map };
+	struct text text = {.fd = fd, .mem = mem, .map = map};
 	u64 size = map->end - map->start;
 
 	for (u64 at = 0; at < size && at < MAX_TEXT && !(found.sigreturn && found.ret);) {

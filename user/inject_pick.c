@@ -13,28 +13,53 @@
 enum rank {
 	RANK_RESTARTS, /* waits in a call that the kernel restarts by itself */
 	RANK_RUNNING,
-	RANK_EINTR,    /* waits in a call that we must restart */
+	RANK_EINTR, /* waits in a call that we must restart */
 	RANK_UNFIT,
 };
 
 #ifdef __x86_64__
 /* Interrupted without a signal handler, these go on as if nothing had been. */
 static const short restarts[] = {
-	SYS_poll,	SYS_select, SYS_pause,	 SYS_nanosleep, SYS_wait4,
-	SYS_flock,	SYS_futex,  SYS_waitid,	 SYS_pselect6,	SYS_ppoll,
-	SYS_clock_nanosleep, 449 /* futex_waitv */, 455 /* futex_wait */,
+	SYS_poll,
+	SYS_select,
+	SYS_pause,
+	SYS_nanosleep,
+	SYS_wait4,
+	SYS_flock,
+	SYS_futex,
+	SYS_waitid,
+	SYS_pselect6,
+	SYS_ppoll,
+	SYS_clock_nanosleep,
+	449 /* futex_waitv */,
+	455 /* futex_wait */,
 };
 
 /* read, write and their kin: on a socket with a timeout, EINTR (nothing was transferred). */
 static const short eintr[] = {
-	SYS_read,	SYS_write,    SYS_readv,       SYS_writev,	SYS_accept,
-	SYS_accept4,	SYS_recvfrom, SYS_recvmsg,     SYS_recvmmsg,	SYS_sendto,
-	SYS_sendmsg,	SYS_sendmmsg, SYS_semop,       SYS_semtimedop,	SYS_rt_sigtimedwait,
-	SYS_epoll_wait, SYS_epoll_pwait, 441 /* epoll_pwait2 */, SYS_io_getevents,
+	SYS_read,
+	SYS_write,
+	SYS_readv,
+	SYS_writev,
+	SYS_accept,
+	SYS_accept4,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_recvmmsg,
+	SYS_sendto,
+	SYS_sendmsg,
+	SYS_sendmmsg,
+	SYS_semop,
+	SYS_semtimedop,
+	SYS_rt_sigtimedwait,
+	SYS_epoll_wait,
+	SYS_epoll_pwait,
+	441 /* epoll_pwait2 */,
+	SYS_io_getevents,
 	333 /* io_pgetevents */,
 };
 #else
-static const short restarts[] = { -1 }, eintr[] = { -1 };
+static const short restarts[] = {-1}, eintr[] = {-1};
 #endif
 
 static bool among(const short *list, size_t n, long nr)
@@ -126,7 +151,7 @@ static void look(DIR *dir, struct pick *pick, int max)
 
 int inject_pick(pid_t pid, pid_t *tids, int max)
 {
-	struct pick pick = { 0 };
+	struct pick pick = {0};
 	char path[64];
 	int n = 0;
 	DIR *dir;

@@ -126,14 +126,18 @@ static int add_table(struct plan *plan, const struct pyinfo *info, struct elf_fi
 static int plan_tables(struct plan *plan, const struct pyinfo *info, struct elf_file *elf,
 		       u64 small_max, const char *what)
 {
+	const struct plan before = *plan;
 	int err;
 
 	plan->proc.small_max = small_max;
 	if (info->raw.malloc_fn == info->obj.malloc_fn && info->raw.ctx != info->obj.ctx)
 		plan->proc.raw_ctx = info->raw.ctx;
 	err = add_table(plan, info, elf, &info->mem) ?: add_table(plan, info, elf, &info->obj);
-	if (err)
+	if (err) {
+		/* All or none: beside pool grants they would count twice. */
+		*plan = before;
 		return err;
+	}
 	plan->complete = true;
 	snprintf(plan->coverage, sizeof(plan->coverage),
 		 "every libc allocation and mapping, and every small Python block (%s)",
@@ -191,7 +195,7 @@ static int plan_python(const struct pyinfo *info, struct plan *plan, struct elf_
 	return 0;
 }
 
-static void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc)
+void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc)
 {
 	*proc = (struct pht_proc){
 		.runtime = info->runtime,

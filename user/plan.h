@@ -33,6 +33,8 @@ enum plan_scope {
 	PLAN_MAPPINGS, /* mmap and its kin only: the rest is seen by other means */
 };
 
+/* What BPF must know of any traced process. */
+void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc);
 /* 0, or -errno after one line. */
 int plan_make(const struct pyinfo *info, u64 interval, enum plan_scope scope, struct plan *out);
 void plan_free(struct plan *plan);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "pools.h"
 
+#include <fcntl.h>
+
 /* struct pool_header of Objects/obmalloc.c, the same in 3.7 to 3.15. */
 struct pool_header {
 	u32 count; /* blocks in use */
@@ -12,6 +14,20 @@ struct pool_header {
 
 #define POOL_OVERHEAD 48
 #define SIZE_CLASSES  32
+
+/* Of a /proc/PID/pagemap entry: present, and not a page of a file. */
+#define PM_PRESENT (1ull << 63)
+#define PM_SWAPPED (1ull << 62)
+#define PM_FILE	   (1ull << 61)
+
+static bool page_is_private(int pagemap, u64 addr)
+{
+	u64 entry;
+
+	if (pread(pagemap, &entry, sizeof(entry), addr / 4096 * sizeof(entry)) != sizeof(entry))
+		return false;
+	return (entry & (PM_PRESENT | PM_SWAPPED)) && !(entry & PM_FILE);
+}
 
 static struct live_use pool_use(const struct pyinfo *info, u64 pool)
 {
@@ -45,9 +61,13 @@ void pools_examine(const struct probes *probes, const struct pyinfo *info, bool 
 		   const struct drained *d, struct live_use *uses)
 {
 	struct proc_maps maps = { 0 };
+	char path[48];
+	int pagemap;
 
 	if (alive && proc_maps_read(info->pid, &maps))
 		alive = false;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", info->pid);
+	pagemap = alive ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	for (size_t i = 0; i < d->nlive; i++) {
 		const struct live_rec *rec = &d->live[i];
 
@@ -60,6 +80,8 @@ void pools_examine(const struct probes *probes, const struct pyinfo *info, bool 
 			uses[i] = pool_use(info, rec->key.addr);
 		else if (rec->v.domain == PHT_DOM_MMAP)
 			uses[i].bytes = still_mapped(&maps, rec->key.addr, rec->v.size);
+		else if (rec->v.domain == PHT_DOM_FAULT && pagemap >= 0)
+			uses[i].bytes = page_is_private(pagemap, rec->key.addr) ? rec->v.size : 0;
 		else
 			continue;
 		if (!uses[i].bytes) {
@@ -67,5 +89,7 @@ void pools_examine(const struct probes *probes, const struct pyinfo *info, bool 
 			drain_drop_live(probes, &rec->key);
 		}
 	}
+	if (pagemap >= 0)
+		close(pagemap);
 	proc_maps_free(&maps);
 }

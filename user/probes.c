@@ -296,6 +296,21 @@ int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 fre
 	return 0;
 }
 
+int probes_attach_faults(struct probes *probes, pid_t pid, const struct pht_proc *proc)
+{
+	struct pyheaptrace_bpf *skel = probes->skel;
+	u32 key = pid;
+	int err;
+
+	if (!skel->links.page_fault)
+		skel->links.page_fault = bpf_program__attach(skel->progs.page_fault);
+	if (!skel->links.page_fault)
+		return log_err_r(-errno, "this kernel has no page fault tracepoint: %s",
+				 strerror(errno));
+	err = bpf_map_update_elem(probes_map_fd(probes, MAP_PROCS), &key, proc, BPF_ANY);
+	return err ? log_err_r(err, "cannot configure tracing: %s", strerror(-err)) : 0;
+}
+
 void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
 {
 	u32 key = pid;
@@ -344,7 +359,8 @@ void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns)
 		u32 len = sizeof(info);
 		int fd = bpf_program__fd(prog);
 
-		/* The rest runs at process exits, whosever. */
+
+		/* The rest runs at faults and exits of the whole machine. */
 		if (fd < 0 || bpf_program__type(prog) != BPF_PROG_TYPE_KPROBE ||
 		    bpf_obj_get_info_by_fd(fd, &info, &len))
 			continue;

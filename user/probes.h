@@ -32,6 +32,8 @@ int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 fre
 			struct probes_links *links);
 /* Remove those two again. */
 void probes_detach_sites(struct probes_links *links);
+/* Trace page faults of a process.  0, or -errno after one line. */
+int probes_attach_faults(struct probes *probes, pid_t pid, const struct pht_proc *proc);
 /* Remove them and forget the process's configuration; links may be NULL. */
 void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links);
 

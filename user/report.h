@@ -29,11 +29,23 @@ struct estimate {
 	double value, low, high;
 };
 
+/* Sums over sampled blocks from which estimates and intervals follow: see estimate.h. */
+struct estimator {
+	double bytes;  /* sum of x / p */
+	double blocks; /* sum of 1 / p */
+	double var;    /* sum of (1 - p) x^2 / p^2 */
+	double seen;   /* sum of x: live for certain */
+	double skew;   /* third moment of the error: sum of (1 - p) (1 - 2p) x^3 / p^3 */
+	double covar;  /* of the error with var: sum of (1 - p)^2 x^3 / p^3 */
+	u64 samples;
+};
+
 /* One line of the table: a group of stacks (see enum group_by). */
 struct row {
 	const struct frame *frames; /* innermost first; of the heaviest stack of the group */
 	u32 nframes;
 	bool truncated; /* the outermost frames are missing */
+	struct estimator live; /* what live_bytes was made from; merges with other rows' */
 	struct estimate live_bytes;
 	double live_blocks;
 	double allocated_bytes, allocated_blocks; /* since attach */

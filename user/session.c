@@ -50,12 +50,20 @@ fail:
 	return err;
 }
 
+static void detach(struct session *s, struct probes *probes, bool alive)
+{
+	if (s->collector)
+		s->collector->detach(s, probes, alive);
+	s->collector = NULL;
+	s->state = NULL;
+}
+
 /* Best first; later ones are tried where an earlier one is not possible. */
 static const struct collector *const choices[][3] = {
 	[COLLECT_AUTO] = { &collector_trampoline, &collector_probe },
 	[COLLECT_PROBE] = { &collector_probe },
 	[COLLECT_TRAMPOLINE] = { &collector_trampoline },
-	[COLLECT_GROWTH] = { &collector_probe },
+	[COLLECT_GROWTH] = { &collector_growth },
 };
 
 int session_attach(struct session *s, struct probes *probes, const struct opts *opts)
@@ -65,6 +73,7 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 
 	if (err)
 		return err;
+	detach(s, probes, true);
 	do {
 		err = (*c)->attach(s, probes, opts);
 	} while (err && err != -ESRCH && *++c);
@@ -82,14 +91,6 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 		 s->info.version_str, py_alloc_mode_name(s->info.alloc_mode), s->collector_name,
 		 s->coverage);
 	return 0;
-}
-
-static void detach(struct session *s, struct probes *probes, bool alive)
-{
-	if (s->collector)
-		s->collector->detach(s, probes, alive);
-	s->collector = NULL;
-	s->state = NULL;
 }
 
 void session_tick(struct session *s, struct probes *probes)

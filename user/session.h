@@ -35,7 +35,7 @@ double monotonic_seconds(void);
 
 /* Examine the process.  0, or -errno after one line; then s needs no free. */
 int session_open(struct session *s, pid_t pid);
-/* Place the probes.  0, or -errno after one line. */
+/* Begin to trace, or begin again in another way.  0, or -errno after one line. */
 int session_attach(struct session *s, struct probes *probes, const struct opts *opts);
 /* The process is gone or has become another program: keep what was seen. */
 void session_end(struct session *s, struct probes *probes, const char *reason);

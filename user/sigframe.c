@@ -27,10 +27,10 @@ struct frame_context {
 };
 _Static_assert(sizeof(struct frame_context) == 304, "ucontext");
 
-#define CONTEXT_FP_XSTATE	 1
-#define CONTEXT_SS		 2
-#define CONTEXT_STRICT_SS	 4
-#define STACK_FLAGS_INVALID	 0x7f /* refused, and the refusal ignored: the alternate stack stays */
+#define CONTEXT_FP_XSTATE   1
+#define CONTEXT_SS	    2
+#define CONTEXT_STRICT_SS   4
+#define STACK_FLAGS_INVALID 0x7f /* refused, and the refusal ignored: the alternate stack stays */
 
 /* The words a signal frame adds to an XSAVE image, so that the kernel takes all of it. */
 #define XSTATE_SW      464
@@ -38,8 +38,8 @@ _Static_assert(sizeof(struct frame_context) == 304, "ucontext");
 #define XSTATE_MAGIC1  0x46505853u
 #define XSTATE_MAGIC2  0x46505845u
 #define XSTATE_MIN     576
-#define XSTATE_AMX     2752		  /* where the AMX tiles begin, */
-#define XSTATE_PRE_AMX 2696		  /* what ends before them, */
+#define XSTATE_AMX     2752	    /* where the AMX tiles begin, */
+#define XSTATE_PRE_AMX 2696	    /* what ends before them, */
 #define XSTATE_AMX_BV  (3ull << 17) /* and their components */
 
 struct xstate_words {
@@ -107,7 +107,7 @@ int sigframe_build(const struct user_regs_struct *regs, u64 blocked, const u8 *x
 		   u64 sigreturn, struct sigframe *out)
 {
 	struct frame_context uc;
-	struct xstate_words words = { .magic1 = XSTATE_MAGIC1 };
+	struct xstate_words words = {.magic1 = XSTATE_MAGIC1};
 	u32 magic2 = XSTATE_MAGIC2;
 	u64 top, fp, bv;
 	size_t fp_off;

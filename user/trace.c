@@ -123,16 +123,23 @@ static int watch(struct trace *t, int fd)
 	return fd < 0 || epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-static int timer(double first, double every)
+/* 0 = never. */
+static void start_timer(int fd, double first, double every)
 {
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	struct itimerspec spec = {
 		.it_value = { first, (first - (time_t)first) * 1e9 },
 		.it_interval = { every, (every - (time_t)every) * 1e9 },
 	};
 
-	if (fd >= 0 && first > 0)
-		timerfd_settime(fd, 0, &spec, NULL);
+	timerfd_settime(fd, 0, &spec, NULL);
+}
+
+static int timer(double first, double every)
+{
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	if (fd >= 0)
+		start_timer(fd, first, every);
 	return fd;
 }
 
@@ -151,7 +158,7 @@ static int open_loop(struct trace *t)
 	t->epoll = epoll_create1(EPOLL_CLOEXEC);
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	t->refresh = timer(t->tty && !t->opts->json ? first : 0, t->opts->interval);
-	t->deadline = timer(t->opts->duration, 0);
+	t->deadline = timer(0, 0);
 	t->tick = timer(1, 1);
 	err = watch(t, t->signals) ?: watch(t, t->refresh) ?: watch(t, t->deadline) ?:
 	      watch(t, t->tick);
@@ -235,12 +242,23 @@ static int open_sessions(struct trace *t)
 
 static int attach_sessions(struct trace *t)
 {
+	bool automatic = t->opts->collector == COLLECT_AUTO;
+	struct opts narrow = *t->opts;
 	int err = 0;
 
 	for (size_t i = 0; i < t->nsessions && !err; i++)
 		err = session_attach(&t->sessions[i], t->probes, t->opts) ?:
 		      watch(t, t->sessions[i].pidfd);
-	return err ?: governor_admit(&t->governor, t->probes, t->sessions, t->nsessions);
+	if (!err)
+		err = governor_admit(&t->governor, t->probes, t->sessions, t->nsessions, automatic);
+	if (err != -E2BIG || !automatic)
+		return err;
+	narrow.collector = COLLECT_GROWTH;
+	err = 0;
+	for (size_t i = 0; i < t->nsessions && !err; i++)
+		if (!t->sessions[i].collector->throttle)
+			err = session_attach(&t->sessions[i], t->probes, &narrow);
+	return err;
 }
 
 /* Opened now, to fail early; emptied only when there is something to write. */
@@ -290,7 +308,11 @@ static int run(struct trace *t)
 	if (!err)
 		governor_open(&t->governor, t->probes, t->opts->max_overhead);
 	if (!err)
-		err = watch(t, drain_events_fd(t->events)) ?: attach_sessions(t) ?: loop(t);
+		err = watch(t, drain_events_fd(t->events)) ?: attach_sessions(t);
+	if (!err) {
+		start_timer(t->deadline, t->opts->duration, 0);
+		err = loop(t);
+	}
 	if (!err)
 		err = print_reports(t, true);
 	return err;

@@ -56,6 +56,14 @@ u64 tramp_base(const struct tramp *t);
 u64 tramp_entry(const struct tramp *t, int fn);
 /* Which site samples pass; PHT_SITE_*.  Before tramp_enable(). */
 int tramp_set_site(struct tramp *t, u32 site);
+/*
+ * What one hit of the probe at this alloc site costs here, in ns: the page is
+ * mapped into the calling process and the site called, so the probe must be
+ * attached without a pid filter, and its program sees this process's pid.
+ * Which kernel takes a probe on a nop says nothing about its cost: 6.1 takes
+ * one on all three and emulates only nop1.
+ */
+int tramp_site_cost(const struct tramp *t, u32 site, u64 *ns);
 
 /* Start: -EAGAIN when somebody changed the tables under our hands. */
 int tramp_enable(struct tramp *t);
@@ -74,7 +82,8 @@ int tramp_disable(struct tramp *t);
 
 /*
  * Exchange further words, such as GOT slots, each only where it holds
- * what is expected; as seen[] tells.  At most PHT_TRAMP_NSWAP at once.
+ * what is expected, as list[].seen tells: what was there, or ~expect if the word could
+ * not be written.  At most PHT_TRAMP_NSWAP at once.
  */
 int tramp_swap(struct tramp *t, struct pht_tramp_swap *list, u32 n);
 

@@ -88,7 +88,7 @@ int tramp_image_build(const struct tramp_image_spec *spec, u8 *image)
 
 bool tramp_image_parse(const u8 *image, struct tramp_image_spec *spec)
 {
-	struct tramp_image_spec s = { 0 };
+	struct tramp_image_spec s = {0};
 	struct pht_tramp_header hdr;
 	AUTO_FREE u8 *want = malloc(PHT_TRAMP_CODE_SIZE);
 
@@ -109,7 +109,7 @@ bool tramp_image_parse(const u8 *image, struct tramp_image_spec *spec)
 
 struct pht_tramp_params tramp_params_make(u32 gen, u64 r)
 {
-	struct pht_tramp_params par = { .gen = gen, .min = 1, .r = r };
+	struct pht_tramp_params par = {.gen = gen, .min = 1, .r = r};
 
 	if (r <= 1) {
 		par.min = 0;

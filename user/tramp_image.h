@@ -15,8 +15,8 @@ enum tramp_flavour {
 
 struct tramp_image_spec {
 	enum tramp_flavour flavour;
-	u64 small_max;	     /* largest mem or obj request counted before the call */
-	u32 big_mode;	     /* PHT_TRAMP_BIG_* */
+	u64 small_max;	      /* largest mem or obj request counted before the call */
+	u32 big_mode;	      /* PHT_TRAMP_BIG_* */
 	u64 orig[PHT_TFN_NR]; /* 0 = this entry is not to be used */
 };
 

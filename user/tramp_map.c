@@ -40,7 +40,7 @@ struct maker {
 
 static int call(struct maker *m, long nr, s64 *ret, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {
-	const u64 args[6] = { a, b, c, d, e, f };
+	const u64 args[6] = {a, b, c, d, e, f};
 
 	return inject_syscall(m->in, nr, args, ret);
 }
@@ -49,7 +49,7 @@ static int call(struct maker *m, long nr, s64 *ret, u64 a, u64 b, u64 c, u64 d, 
 static int choose_flavour(struct maker *m)
 {
 	u8 words[PHT_THR_SIZE];
-	const u8 zero[PHT_THR_SIZE] = { 0 };
+	const u8 zero[PHT_THR_SIZE] = {0};
 	u64 fs = inject_fs_base(m->in);
 
 	m->flavour = TRAMP_SLOT;
@@ -208,7 +208,7 @@ static int make(struct maker *m)
 static int check(const struct maker *m, struct tramp_region *out)
 {
 	struct tramp_regions found;
-	struct proc_maps maps = { 0 };
+	struct proc_maps maps = {0};
 	const struct proc_map *code;
 	int err = proc_maps_read(m->req->pid, &maps);
 
@@ -254,7 +254,7 @@ static int run(struct maker *m, struct tramp_region *out)
 
 int tramp_region_create(struct tramp_region_request *req, struct tramp_region *out)
 {
-	struct maker m = { .req = req, .fd = -1 };
+	struct maker m = {.req = req, .fd = -1};
 	int err;
 
 	req->why = "the target did not do as it was told";

@@ -32,26 +32,24 @@ static bool verify(int mem, const struct proc_maps *maps, const struct proc_map 
 {
 	AUTO_FREE u8 *image = malloc(PHT_TRAMP_CODE_SIZE);
 
-	if (!image || m->w || m->shared || m->offset ||
-	    m->end - m->start != PHT_TRAMP_CODE_SIZE || !data_follows(maps, m->start))
+	if (!image || m->w || m->shared || m->offset || m->end - m->start != PHT_TRAMP_CODE_SIZE ||
+	    !data_follows(maps, m->start))
 		return false;
 	if (procmem_read(mem, m->start, image, PHT_TRAMP_CODE_SIZE))
 		return false;
-	*out = (struct tramp_region){ .base = m->start, .fd = -1 };
+	*out = (struct tramp_region){.base = m->start, .fd = -1};
 	return tramp_image_parse(image, &out->spec);
 }
 
-int tramp_regions_find(pid_t pid, int mem, const struct proc_maps *maps,
-		       struct tramp_regions *out)
+int tramp_regions_find(pid_t pid, int mem, const struct proc_maps *maps, struct tramp_regions *out)
 {
 	(void)pid;
-	*out = (struct tramp_regions){ 0 };
+	*out = (struct tramp_regions){0};
 	for (size_t i = 0; i < maps->n; i++) {
 		if (!is_ours(&maps->v[i]))
 			continue;
 		out->total++;
-		if (out->n < TRAMP_REGIONS_MAX &&
-		    verify(mem, maps, &maps->v[i], &out->v[out->n]))
+		if (out->n < TRAMP_REGIONS_MAX && verify(mem, maps, &maps->v[i], &out->v[out->n]))
 			out->n++;
 	}
 	return 0;

@@ -26,8 +26,7 @@ struct tramp_regions {
 };
 
 /* Mappings of earlier attaches.  0 or -errno. */
-int tramp_regions_find(pid_t pid, int mem, const struct proc_maps *maps,
-		       struct tramp_regions *out);
+int tramp_regions_find(pid_t pid, int mem, const struct proc_maps *maps, struct tramp_regions *out);
 
 /* Open the memfd of a region that was found. 0 or -errno. */
 int tramp_region_open(pid_t pid, struct tramp_region *region);

@@ -115,14 +115,14 @@ struct counting {
 };
 
 static const struct counting counting_of[] = {
-	[PY_ALLOC_UNKNOWN] = { 0, PHT_TRAMP_BIG_COUNT },
-	[PY_ALLOC_PYMALLOC] = { 512, PHT_TRAMP_BIG_RAW },
-	[PY_ALLOC_MALLOC] = { INT64_MAX, PHT_TRAMP_BIG_COUNT },
-	[PY_ALLOC_DEBUG] = { 480, PHT_TRAMP_BIG_COUNT },
-	[PY_ALLOC_MALLOC_DEBUG] = { INT64_MAX, PHT_TRAMP_BIG_COUNT },
-	[PY_ALLOC_TRACEMALLOC] = { 480, PHT_TRAMP_BIG_COUNT },
-	[PY_ALLOC_MIMALLOC] = { INT64_MAX, PHT_TRAMP_BIG_COUNT },
-	[PY_ALLOC_HOOKED] = { 0, PHT_TRAMP_BIG_COUNT },
+	[PY_ALLOC_UNKNOWN] = {0, PHT_TRAMP_BIG_COUNT},
+	[PY_ALLOC_PYMALLOC] = {512, PHT_TRAMP_BIG_RAW},
+	[PY_ALLOC_MALLOC] = {INT64_MAX, PHT_TRAMP_BIG_COUNT},
+	[PY_ALLOC_DEBUG] = {480, PHT_TRAMP_BIG_COUNT},
+	[PY_ALLOC_MALLOC_DEBUG] = {INT64_MAX, PHT_TRAMP_BIG_COUNT},
+	[PY_ALLOC_TRACEMALLOC] = {480, PHT_TRAMP_BIG_COUNT},
+	[PY_ALLOC_MIMALLOC] = {INT64_MAX, PHT_TRAMP_BIG_COUNT},
+	[PY_ALLOC_HOOKED] = {0, PHT_TRAMP_BIG_COUNT},
 };
 
 static bool is_code(const struct proc_maps *maps, u64 addr)
@@ -136,7 +136,7 @@ int tramp_tables_spec(const struct tramp_tables *t, const struct tramp_regions *
 		      const struct proc_maps *maps, enum py_alloc_mode mode, const u64 *libc,
 		      struct tramp_image_spec *out)
 {
-	struct tramp_image_spec spec = { 0 };
+	struct tramp_image_spec spec = {0};
 	const struct tramp_region *was = NULL;
 
 	if (mode >= ARRAY_SIZE(counting_of))
