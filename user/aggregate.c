@@ -32,8 +32,9 @@ static void group_key(enum group_by by, const struct sym_stack *s, u64 *a, u64 *
 
 	*a = by == GROUP_FILE ? 0 : (uintptr_t)f->function;
 	*b = (uintptr_t)f->file;
+	/* Strings lie close together: a plain xor with a line would be another one's. */
 	if (by == GROUP_LINE)
-		*b = hashmap_mix(*b, f->line);
+		*b = hashmap_mix(hashmap_mix(0, *b), f->line);
 	if (by != GROUP_TRACEBACK)
 		return;
 	/* From zero: mixed with itself, the first frame would cancel out. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gotswap.h"
 #include "log.h"
 #include "plan.h"
 #include "session.h"
@@ -16,6 +17,7 @@
 
 struct trampoline {
 	struct tramp *tramp;
+	struct gotswap *got; /* NULL: calls of extension modules are not seen */
 	struct probes_links *links;
 	u32 site;
 	u64 gaps; /* times that somebody else's pointers were found in the tables */
@@ -43,14 +45,28 @@ static int attach_sites(struct trampoline *tr, struct probes *probes)
 
 static void describe(struct session *s, const struct trampoline *tr)
 {
-	s->complete = true;
-	snprintf(s->coverage, sizeof(s->coverage),
-		 "every allocation through CPython's allocators (raw, mem and obj) and every "
-		 "mapping; not what extension modules take from libc directly");
+	struct gotswap_view got = { 0 };
+
+	if (tr->got)
+		got = gotswap_view(tr->got);
+	s->complete = tr->got && !got.missed;
+	if (s->complete)
+		snprintf(s->coverage, sizeof(s->coverage),
+			 "every allocation through CPython's allocators, every libc call of the "
+			 "modules loaded, and every mapping");
+	else if (tr->got)
+		snprintf(s->coverage, sizeof(s->coverage),
+			 "every allocation through CPython's allocators, the libc calls of the "
+			 "modules loaded but for %u places, and every mapping",
+			 got.missed);
+	else
+		snprintf(s->coverage, sizeof(s->coverage),
+			 "every allocation through CPython's allocators and every mapping; not "
+			 "what extension modules take from libc directly");
 	snprintf(s->wrote, sizeof(s->wrote),
-		 "two mappings%s and %d pointers of the allocator tables",
+		 "two mappings%s, %d pointers of the allocator tables and %u of modules' tables",
 		 tramp_view(tr->tramp).reused ? " (from an earlier run)" : "",
-		 tramp_view(tr->tramp).ours);
+		 tramp_view(tr->tramp).ours, got.ours);
 }
 
 static void detach(struct session *s, struct probes *probes, bool alive)
@@ -58,14 +74,18 @@ static void detach(struct session *s, struct probes *probes, bool alive)
 	struct trampoline *tr = s->state;
 
 	if (tr->tramp && alive) {
-		int err = tramp_disable(tr->tramp);
+		int err;
 
+		if (tr->got)
+			gotswap_restore(tr->got, tr->tramp);
+		err = tramp_disable(tr->tramp);
 		if (err && err != -ESRCH)
 			log_warn("process %d: could not restore its allocator tables (%s); its page "
 				 "stops sampling by itself",
 				 s->info.pid, strerror(-err));
 	}
 	probes_detach(probes, s->info.pid, tr->links);
+	gotswap_free(tr->got);
 	if (tr->tramp)
 		tramp_free(tr->tramp);
 	free(tr);
@@ -79,6 +99,11 @@ static int start(struct session *s, struct trampoline *tr, struct probes *probes
 	struct plan plan;
 	int err;
 
+	err = gotswap_open(&s->info, &tr->got);
+	if (err)
+		log_info("calls of extension modules to libc will not be seen: %s", strerror(-err));
+	else
+		gotswap_originals(tr->got, params.libc);
 	err = tramp_attach(&s->info, &params, &tr->tramp, &why);
 	if (err)
 		return log_err_r(err, "no trampoline in process %d: %s", s->info.pid,
@@ -98,6 +123,8 @@ static int start(struct session *s, struct trampoline *tr, struct probes *probes
 	if (err)
 		return log_err_r(err, "cannot swap the allocator tables of process %d: %s",
 				 s->info.pid, strerror(-err));
+	if (tr->got)
+		gotswap_apply(tr->got, tr->tramp);
 	return 0;
 }
 
@@ -136,6 +163,10 @@ static void tick(struct session *s, struct probes *probes)
 	err = tramp_heartbeat(tr->tramp) ?: tramp_recheck(tr->tramp, &gap);
 	if (gap)
 		tr->gaps++;
+	if (!err && tr->got) {
+		gotswap_apply(tr->got, tr->tramp);
+		describe(s, tr);
+	}
 	if (err == -ESTALE) {
 		tr->lost = true;
 		log_warn("process %d: another allocator hook took the tables over; nothing is "

@@ -250,13 +250,18 @@ static u64 mapped_end(const struct finder *f, u64 addr)
 /* The main arena lives in the brk heap; its first chunk is at the heap's start. */
 static int main_ranges(struct finder *f)
 {
+	u64 start = 0, end = 0;
+
 	for (size_t i = 0; i < f->maps->n; i++) {
 		const struct proc_map *m = &f->maps->v[i];
 
-		if (!strcmp(m->path, "[heap]"))
-			return add_range(f, m->start, m->start, m->end, 0);
+		if (strcmp(m->path, "[heap]") || (end && m->start != end))
+			continue;
+		if (!end)
+			start = m->start;
+		end = m->end;
 	}
-	return 0;
+	return add_range(f, start, start, end, 0);
 }
 
 struct heap_info {

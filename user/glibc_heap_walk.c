@@ -116,30 +116,21 @@ static void try_tcache(struct walker *w, const struct glibc_chunk *c, const stru
 static int kind_of(struct walker *w, u64 addr, u64 size, u64 end, u64 top,
 		   enum glibc_chunk_kind *kind)
 {
-	const u8 *p;
-	size_t avail;
+	u64 next = addr + size, head[2];
 	int err;
 
-	if (addr == top) {
-		*kind = GLIBC_TOP;
+	*kind = addr == top ? GLIBC_TOP : GLIBC_USED;
+	if (addr == top || end - next < sizeof(head))
 		return 0;
-	}
-	*kind = GLIBC_USED;
-	if (size + 16 > end - addr)
-		return 0;
-	if (addr + size + 16 <= w->at + w->len) {
-		p = w->buf + (addr + size - w->at);
+	if (next + sizeof(head) <= w->at + w->len) {
+		memcpy(head, w->buf + (next - w->at), sizeof(head));
 	} else {
-		u64 head[2];
-
-		err = reader_read(w->r, addr + size, head, sizeof(head));
+		err = reader_read(w->r, next, head, sizeof(head));
 		if (err)
 			return err;
-		*kind = head[1] & PREV_IN_USE ? GLIBC_USED : GLIBC_FREE;
-		return 0;
 	}
-	(void)avail;
-	*kind = word(p + 8) & PREV_IN_USE ? GLIBC_USED : GLIBC_FREE;
+	if (!(head[1] & PREV_IN_USE))
+		*kind = GLIBC_FREE;
 	return 0;
 }
 

@@ -29,16 +29,28 @@ static int on_signal(struct inject *in, int sig)
 	return 0;
 }
 
+/* Let the thread run to its next stop. */
+static int run_to_stop(struct inject *in, int request, unsigned long deliver, int *status)
+{
+	int err = in->broken;
+
+	if (!err)
+		err = inject_ptrace(request, in->tid, 0, deliver);
+	if (!err)
+		err = inject_wait(in->tid, STOP_NS, status);
+	if (err == -ETIMEDOUT || err == -ESRCH)
+		in->broken = err;
+	return err;
+}
+
 /* On to the next entry to, or return from, a system call. */
 static int run_to_syscall(struct inject *in)
 {
 	unsigned long deliver = 0;
 
 	for (int i = 0; i < MAX_STOPS; i++) {
-		int status, sig, err = inject_ptrace(PTRACE_SYSCALL, in->tid, 0, deliver);
+		int status, sig, err = run_to_stop(in, PTRACE_SYSCALL, deliver, &status);
 
-		if (!err)
-			err = inject_wait(in->tid, STOP_NS, &status);
 		if (err)
 			return err;
 		deliver = 0;
@@ -124,16 +136,14 @@ int inject_run(struct inject *in, u64 rip, u64 rdi, u64 rsi)
 static int to_event_stop(struct inject *in)
 {
 	unsigned long deliver = 0;
-	int err = inject_stand_by(in);
+	int err = in->broken ? in->broken : inject_stand_by(in);
 
 	if (!err)
 		err = inject_ptrace(PTRACE_INTERRUPT, in->tid, 0, 0);
 	for (int i = 0; !err && i < MAX_STOPS; i++) {
 		int status, sig;
 
-		err = inject_ptrace(PTRACE_CONT, in->tid, 0, deliver);
-		if (!err)
-			err = inject_wait(in->tid, STOP_NS, &status);
+		err = run_to_stop(in, PTRACE_CONT, deliver, &status);
 		if (err)
 			break;
 		if (status >> 16 == EVENT_STOP)

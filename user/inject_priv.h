@@ -24,6 +24,7 @@ struct inject {
 	int resend;  /* a signal that could not stay queued */
 	u64 since;
 	bool have_regs;
+	int broken; /* it did not stop in time, or is gone: nothing more to be tried */
 	struct sigframe frame;
 	u8 stack[SIGFRAME_MAX]; /* what the frame covers */
 	u8 xstate[SIGFRAME_MAX];
