@@ -115,9 +115,18 @@ test:
 demo: $(BIN)
 	$(Q)scripts/demo.sh $(BIN)
 
-C_FILES   := $(wildcard include/*.h user/*.[ch] bpf/*.[ch] tests/unit/*.[ch] tests/programs/*.c)
+# Takes most of an hour; BENCH_ARGS="--quick --workloads json" for less. Never part of test.
+.PHONY: bench
+bench: $(BIN)
+	$(Q)mkdir -p $(BUILD)/bench
+	$(Q)bench/bench.py --tracer $(BIN) --build $(BUILD) --json $(BUILD)/bench/results.json \
+		--markdown $(BUILD)/bench/results.md $(BENCH_ARGS)
+
+C_FILES   := $(wildcard include/*.h user/*.[ch] bpf/*.[ch] tests/unit/*.[ch] tests/programs/*.c \
+	bench/workloads/*.c)
 SH_FILES  := $(wildcard scripts/*.sh tests/*.sh .ci/run)
-PY_FILES  := $(wildcard tests/integration/*.py tests/programs/*.py scripts/*.py bench/*.py)
+PY_FILES  := $(wildcard tests/integration/*.py tests/programs/*.py scripts/*.py bench/*.py \
+	bench/workloads/*.py)
 
 .PHONY: lint
 lint: $(SKEL)

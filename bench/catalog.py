@@ -119,7 +119,12 @@ CONFIGS = [
         "memray.Tracker with trace_python_allocators=True",
         packages=["memray"],
     ),
-    _conf("mprofile", "tool", "mprofile.start(sample_rate=512 KiB)", packages=["mprofile"]),
+    _conf(
+        "mprofile",
+        "tool",
+        "mprofile.start(sample_rate=512 KiB): Python's allocators only, not libc's",
+        packages=["mprofile"],
+    ),
 ]
 
 

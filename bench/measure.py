@@ -4,7 +4,7 @@
 import os
 import time
 
-from process import Failed, Target, Tracer, say
+from process import Failed, Target, Tracer, cpu_clock, say
 
 
 class Block:
@@ -81,9 +81,10 @@ class Outside(Nothing):
 
     def on(self, target):
         report = os.path.join(self.run.tmp, "report.json")
-        # The guard would refuse plain probes at once, and rightly; here their price is the question.
+        # The guard would rightly refuse plain probes; here their price is the question.
         extra = ["--max-overhead", "1000"] if self.config.collector == "probe" else []
         self.cpu = self.wall = 0.0
+        self.target_cpu = cpu_clock(target.pid)
         self.tracer = Tracer(
             self.run.binary, self.config, target, self.run.layout, report, extra + self.run.extra
         )
@@ -96,20 +97,20 @@ class Outside(Nothing):
         self.wall += reply["wall"]
 
     def off(self, target):
+        used = cpu_clock(target.pid) - self.target_cpu
         report = self.tracer.detach()
         warnings = self.tracer.warnings()
         self.tracer = None
         if report["end_reason"]:
             raise Failed("tracing ended early: %s" % report["end_reason"])
         totals = report["totals"]
-        seconds = report["duration_seconds"] or 1
         return {
             "collector": report["collector"],
             "interval": report["sample_interval"],
             "complete": report["coverage"]["complete"],
             "coverage": report["coverage"]["description"],
             "samples": totals["samples"],
-            "samples_per_second": totals["samples"] / seconds,
+            "samples_per_cpu_second": totals["samples"] / used if used else None,
             "losses": {k: v for k, v in report["losses"].items() if v},
             "tracer_cpu": self.cpu / self.wall if self.wall else None,
             "warnings": warnings,

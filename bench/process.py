@@ -47,7 +47,7 @@ class Target:
         self.data = b""
         try:
             self.packages = self.answer(120)["packages"]
-        except Failed:
+        except BaseException:
             self.close()
             raise
 
@@ -115,7 +115,11 @@ class Tracer:
             os.sched_setaffinity(self.proc.pid, cpus_of(layout.others))
         self.reader = threading.Thread(target=self.read_log, args=(str(target.pid),), daemon=True)
         self.reader.start()
-        self.wait_attached()
+        try:
+            self.wait_attached()
+        except BaseException:
+            self.kill()
+            raise
 
     def read_log(self, pid):
         for line in self.proc.stderr:
@@ -128,7 +132,6 @@ class Tracer:
     def wait_attached(self):
         self.attached.wait(60)
         if self.by is None:
-            self.kill()
             last = [line for line in self.log if "attached" not in line][-1:]
             raise Failed("did not attach: " + "".join(last).replace("pyheaptrace: ", ""))
         if self.by != self.wanted:
@@ -155,9 +158,8 @@ class Tracer:
             raise Failed("the tracer did not end within 120 s of SIGINT") from None
         self.reader.join(5)
         if self.proc.returncode != 0:
-            raise Failed(
-                "the tracer's exit status was %d: %s" % (self.proc.returncode, self.log[-1:])
-            )
+            last = "".join(list(self.log)[-1:])
+            raise Failed("the tracer's exit status was %d: %s" % (self.proc.returncode, last))
         with open(self.report, encoding="utf-8") as file:
             return json.load(file)
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The results as Markdown tables."""
 
+import re
+
 from stats import geometric_mean, summary
 
 GROUPS = [
@@ -43,6 +45,11 @@ class Notes:
         return ["[%d] %s  " % (i + 1, text) for i, text in enumerate(self.texts)]
 
 
+def plain(message):
+    """A message of the tracer's, without what differs from run to run."""
+    return re.sub(r"\bprocess \d+", "the program", message.replace("pyheaptrace: ", ""))
+
+
 def remarks(config, cell):
     """What makes a ratio mean less than it seems to."""
     out = []
@@ -58,7 +65,7 @@ def remarks(config, cell):
                 out.append("it saw a part of the allocations: %s" % seen["coverage"])
             if seen["losses"]:
                 out.append("events were lost: " + ", ".join(sorted(seen["losses"])))
-            out += [line.replace("pyheaptrace: ", "") for line in seen["warnings"]]
+            out += [plain(line) for line in seen["warnings"]]
         if seen.get("without_stack", 0) > 0.5:
             out.append("most of its samples had no Python stack, so it did not pay for walking one")
     return list(dict.fromkeys(out))
@@ -68,11 +75,11 @@ def cell_text(config, cell, notes):
     if cell is None:
         return "–"
     if not cell["ratios"]:
-        return "–" + (notes.mark(cell["failed"]) if cell["failed"] else "")
+        return "–" + (notes.mark(plain(cell["failed"])) if cell["failed"] else "")
     s = summary(cell["ratios"])
     text = "%s [%s–%s]" % (number(s["median"]), number(s["q1"]), number(s["q3"]))
     if cell["failed"]:
-        text += notes.mark(cell["failed"])
+        text += notes.mark(plain(cell["failed"]))
     for remark in remarks(config, cell):
         text += notes.mark(remark)
     return text
@@ -124,7 +131,7 @@ def tracer_table(results, configs):
         row = [r["name"]]
         for config in configs:
             seen = r["cells"].get(config["name"], {}).get("seen") or []
-            rate = mean([s["samples_per_second"] for s in seen])
+            rate = mean([s["samples_per_cpu_second"] for s in seen])
             cpu = mean([s["tracer_cpu"] for s in seen])
             row.append(
                 "–" if rate is None or cpu is None else "%.0f/s, %.1f %%" % (rate, cpu * 100)
@@ -132,7 +139,7 @@ def tracer_table(results, configs):
         rows.append(row)
     if not configs or all(set(row[1:]) == {"–"} for row in rows):
         return []
-    head = ["samples a second, tracer's own CPU"] + [c["name"] for c in configs]
+    head = ["samples per CPU second, tracer's own CPU"] + [c["name"] for c in configs]
     return ["", "What the tracer did meanwhile, in CPU time not counted above:", ""] + table(
         head, rows
     )

@@ -51,6 +51,7 @@ trap 'exit 130' INT TERM
 mkdir -p "$root"
 cp -a "$pristine/." "$root/"
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+echo "127.0.1.1 $(hostname)" >>"$root/etc/hosts" # or sudo complains
 for m in proc sys dev dev/pts sys/fs/bpf sys/kernel/debug sys/kernel/tracing; do
 	if [ -d "/$m" ] && mountpoint -q "/$m"; then
 		mount --bind "/$m" "$root/$m"

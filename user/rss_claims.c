@@ -74,6 +74,14 @@ u64 rss_give_split(struct rss_view *v, u64 from, u64 to, u64 first, enum rss_kin
 	return sum;
 }
 
+void rss_give_part(struct rss_view *v, u64 at, u64 bytes, enum rss_kind kind)
+{
+	size_t i = map_at(v, at);
+
+	if (i < v->smaps.n)
+		v->map[i].kind[kind] += bytes;
+}
+
 /* Index of the first claim that ends above addr. */
 static size_t claim_at(const struct rss_view *v, u64 addr)
 {

@@ -44,6 +44,9 @@ u64 rss_resident_pages(struct rss_view *v, u64 from, u64 to);
 u64 rss_give_split(struct rss_view *v, u64 from, u64 to, u64 first, enum rss_kind a,
 		   enum rss_kind b);
 
+/* So many resident bytes, somewhere in the mapping at addr. */
+void rss_give_part(struct rss_view *v, u64 addr, u64 bytes, enum rss_kind kind);
+
 /* -EEXIST when some of it is taken. */
 int rss_claim(struct rss_view *v, u64 start, u64 end);
 bool rss_claimed(const struct rss_view *v, u64 start, u64 end);

@@ -133,48 +133,41 @@ int rss_take_pymalloc(struct rss_view *v)
 
 struct glibc_walk {
 	struct rss_view *v;
+	const struct glibc_heap *heap;
 	struct rss_arena *arena;
-	u64 given;
+	u64 *given; /* per range */
+	size_t range;
 };
 
-static int on_chunk(void *ctx, const struct glibc_chunk *c)
+static void give_chunk(struct glibc_walk *w, const struct glibc_chunk *c)
 {
-	struct glibc_walk *w = ctx;
 	struct rss_arena *a = &w->arena[c->arena];
 	u64 end = c->addr + c->size, n;
 
-	switch (c->kind) {
-	case GLIBC_USED:
+	while (w->range + 1 < w->heap->nranges && c->addr >= w->heap->ranges[w->range].end)
+		w->range++;
+	if (c->kind == GLIBC_USED) {
 		a->used += c->size;
-		rss_give(w->v, c->addr, end, RSS_MALLOC_USED);
-		break;
-	case GLIBC_FREE:
+		n = rss_give(w->v, c->addr, end, RSS_MALLOC_USED);
+	} else if (c->kind == GLIBC_FREE) {
 		a->free += c->size;
 		n = rss_give(w->v, c->addr, end, RSS_MALLOC_FREE);
 		a->free_resident += n;
-		/* The chunk's own fields stay; whole pages behind them can go. */
-		a->trimmable += rss_resident_pages(w->v, c->addr + 48, end);
-		break;
-	case GLIBC_TOP:
+	} else {
 		a->top += c->size;
 		n = rss_give(w->v, c->addr, end, RSS_MALLOC_TOP);
 		a->top_resident += n;
-		if (a->main)
-			a->trimmable += rss_resident_pages(w->v, c->addr + 48, end);
-		break;
 	}
-	return 0;
+	w->given[w->range] += n;
+	/* The chunk's own fields stay; whole pages behind them can go. */
+	if (c->kind == GLIBC_FREE || (c->kind == GLIBC_TOP && a->main))
+		a->trimmable += rss_resident_pages(w->v, c->addr + 48, end);
 }
 
-static u64 given_in(const struct rss_view *v, u64 start, u64 end)
+static int on_chunk(void *ctx, const struct glibc_chunk *c)
 {
-	u64 sum = 0;
-
-	for (size_t i = 0; i < v->smaps.n; i++)
-		if (v->smaps.v[i].map.start < end && v->smaps.v[i].map.end > start)
-			for (int k = 0; k < RSS_KINDS; k++)
-				sum += v->map[i].kind[k];
-	return sum;
+	give_chunk(ctx, c);
+	return 0;
 }
 
 /* Ranges overlapping what another allocator has are a lie: leave them out. */
@@ -201,28 +194,23 @@ static int claim_ranges(struct rss_view *v, struct glibc_heap *h)
 }
 
 /* Heap that no chunk was found for: descriptors, torn chains. */
-static void give_rest(struct rss_view *v, const struct glibc_heap *h, const u64 *before)
+static void give_rest(struct rss_view *v, const struct glibc_walk *w)
 {
-	for (size_t i = 0; i < h->nranges; i++) {
-		u64 all = rss_resident(v, h->ranges[i].map_start, h->ranges[i].end);
-		u64 given = given_in(v, h->ranges[i].map_start, h->ranges[i].end) - before[i];
+	for (size_t i = 0; i < w->heap->nranges; i++) {
+		const struct glibc_range *g = &w->heap->ranges[i];
+		u64 all = rss_resident(v, g->map_start, g->end);
 
-		if (all <= given)
-			continue;
-		for (size_t k = 0; k < v->smaps.n; k++)
-			if (v->smaps.v[k].map.end > h->ranges[i].map_start) {
-				v->map[k].kind[RSS_MALLOC_OTHER] += all - given;
-				break;
-			}
+		if (all > w->given[i])
+			rss_give_part(v, g->map_start, all - w->given[i], RSS_MALLOC_OTHER);
 	}
 }
 
 static int walk_glibc(struct rss_view *v, struct glibc_heap *h)
 {
 	struct rss *out = v->out;
-	struct glibc_walk w = {.v = v};
+	struct glibc_walk w = {.v = v, .heap = h};
 	struct glibc_walk_stats stats = {0};
-	AUTO_FREE u64 *before = NULL;
+	AUTO_FREE u64 *given = NULL;
 	int err;
 
 	out->arena = calloc(h->narenas, sizeof(*out->arena));
@@ -238,16 +226,15 @@ static int walk_glibc(struct rss_view *v, struct glibc_heap *h)
 	err = claim_ranges(v, h);
 	if (err)
 		return err;
-	before = calloc(h->nranges + 1, sizeof(*before));
-	if (!before)
+	given = calloc(h->nranges + 1, sizeof(*given));
+	if (!given)
 		return -ENOMEM;
-	for (size_t i = 0; i < h->nranges; i++)
-		before[i] = given_in(v, h->ranges[i].map_start, h->ranges[i].end);
+	w.given = given;
 	w.arena = out->arena;
 	err = glibc_heap_walk(h, &v->reader, on_chunk, &w, &stats);
 	if (err)
 		return err;
-	give_rest(v, h, before);
+	give_rest(v, &w);
 	v->moved_to_cache += stats.tcache_bytes;
 	out->torn_chunks += stats.torn;
 	out->unwalked += stats.unwalked;

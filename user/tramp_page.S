@@ -228,7 +228,8 @@ BASE:
 	imul	%rdx, %rcx
 	jno	3f
 	mov	$-1, %rcx	/* it fails, and the old block lives on */
-3:	ARGS(%rcx, PHT_TFN_REALLOCARRAY, PHT_TS_LIBC | PHT_TS_ZEROFREE)
+/* It calls realloc, in some libcs through a slot that leads here. */
+3:	ARGS(%rcx, PHT_TFN_REALLOCARRAY, PHT_TS_LIBC | PHT_TS_ZEROFREE | PHT_TS_NEST)
 	jmp	SYM(realloc)
 
 /*

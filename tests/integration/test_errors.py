@@ -167,8 +167,11 @@ class Host(ErrorCase):
         """/sys/kernel/btf hidden by an empty file system, for this one run."""
         target = self.target(harness.one_interpreter(), "steady.py")
         target.read_json()
-        hidden = "mount -t tmpfs none /sys/kernel/btf && exec \"$@\""
-        command = ["unshare", "-m", "sh", "-ec", hidden, "sh", harness.BIN]
+        # In a chroot / is no mount and unshare's own way of going private fails: /sys is one.
+        hidden = ("mount --make-rprivate /sys && mount -t tmpfs none /sys/kernel/btf"
+                  " && exec \"$@\"")
+        command = ["unshare", "-m", "--propagation", "unchanged", "sh", "-ec", hidden, "sh",
+                   harness.BIN]
         result = harness.run_tracer("-p", target.pid, "-d", "1", command=command)
         self.assert_error(result, FAILED, "BTF")
         check = harness.run_tracer("check", command=command)

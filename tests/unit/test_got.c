@@ -341,6 +341,30 @@ static void test_musl(void **state)
 	stop(&t);
 }
 
+/* One file with everything in it: its pointers are relocations without a name. */
+static void test_static_pie(void **state)
+{
+	struct target t;
+
+	write_file("static.c", "#include <stdio.h>\n#include <stdlib.h>\n"
+			       "void *(*volatile m)(size_t) = malloc;\n"
+			       "int main(void) { puts(\"1\"); fflush(stdout); free(m(5));\n"
+			       "return getchar() != -1; }\n");
+	if (!compile("cc -O1 -fPIE -static-pie static.c -o static 2>/dev/null")) {
+		print_error("SKIPPED: cannot link static-pie (package libc6-dev)\n");
+		skip();
+	}
+	start(&t, "exec ./static", NULL);
+	scan(&t);
+	assert_true(t.got.n > 0);
+	for (size_t i = 0; i < t.got.n; i++) {
+		check_slot(&t.got.v[i], GOT_RESOLVED, t.got.v[i].writable, true);
+		assert_int_equal(t.got.v[i].kind, GOT_DATA);
+		assert_int_equal(t.got.v[i].of, GOT_OF_ALLOCATOR);
+	}
+	stop(&t);
+}
+
 static void test_python(void **state)
 {
 	static const char code[] =
@@ -397,7 +421,8 @@ int main(void)
 		cmocka_unit_test(test_kinds),	    cmocka_unit_test(test_dlopen),
 		cmocka_unit_test(test_swap),	    cmocka_unit_test(test_write_refused),
 		cmocka_unit_test(test_interposers), cmocka_unit_test(test_via_exe),
-		cmocka_unit_test(test_musl),	    cmocka_unit_test(test_python),
+		cmocka_unit_test(test_static_pie),  cmocka_unit_test(test_musl),
+		cmocka_unit_test(test_python),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

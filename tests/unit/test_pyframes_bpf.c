@@ -108,6 +108,11 @@ static void test_identity(__u32 minor)
 	py_code(0, 0x1000, 0x2000, 0);
 	walk();
 	assert_int_equal(py.th->stack.frames[0].ident, was);
+	/* One in 2^31 hashes to nothing, which stands for "unreadable". */
+	py_code(0, 0x1000, 0x2000, 2846596978);
+	assert_int_equal(pht_ident(0x1000, 0x2000, 2846596978), 0);
+	assert_int_equal(walk(), 0);
+	assert_int_equal(py.th->stack.nframes, 1);
 }
 
 static void test_depth(__u32 minor)
