@@ -39,10 +39,10 @@ class Notes:
     def mark(self, text):
         if text not in self.texts:
             self.texts.append(text)
-        return " [%d]" % (self.texts.index(text) + 1)
+        return "<sup>%d</sup>" % (self.texts.index(text) + 1)
 
     def lines(self):
-        return ["[%d] %s  " % (i + 1, text) for i, text in enumerate(self.texts)]
+        return ["<sup>%d</sup> %s  " % (i + 1, text) for i, text in enumerate(self.texts)]
 
 
 def plain(message):
@@ -71,7 +71,14 @@ def remarks(config, cell):
     return list(dict.fromkeys(out))
 
 
-def cell_text(config, cell, notes):
+def common_remarks(config, results):
+    """What holds for every measured cell of a column, and so is said once, in its head."""
+    cells = [r["cells"].get(config["name"]) for r in results]
+    sets = [set(remarks(config, cell)) for cell in cells if cell and cell["ratios"]]
+    return sorted(set.intersection(*sets)) if sets else []
+
+
+def cell_text(config, cell, notes, common):
     if cell is None:
         return "–"
     if not cell["ratios"]:
@@ -81,7 +88,8 @@ def cell_text(config, cell, notes):
     if cell["failed"]:
         text += notes.mark(plain(cell["failed"]))
     for remark in remarks(config, cell):
-        text += notes.mark(remark)
+        if remark not in common:
+            text += notes.mark(remark)
     return text
 
 
@@ -104,14 +112,16 @@ def summary_rows(label, results, configs):
 
 
 def ratio_table(results, configs, notes):
-    head = ["CPU time, ratio to untraced"] + [config["name"] for config in configs]
+    common = {c["name"]: common_remarks(c, results) for c in configs}
+    head = ["CPU time, ratio to untraced"]
+    head += [c["name"] + "".join(map(notes.mark, common[c["name"]])) for c in configs]
     rows = []
     for group, label in GROUPS:
         members = [r for r in results if r["group"] == group]
         for r in members:
             row = [r["name"] + (notes.mark(r["failed"]) if r["failed"] else "")]
-            for config in configs:
-                row.append(cell_text(config, r["cells"].get(config["name"]), notes))
+            for c in configs:
+                row.append(cell_text(c, r["cells"].get(c["name"]), notes, common[c["name"]]))
             rows.append(row)
         if members:
             rows += summary_rows(label, members, configs)
