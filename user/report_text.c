@@ -76,17 +76,19 @@ static void print_coverage(struct paint *p, const struct report *r)
 static void print_sampling(struct paint *p, const struct report *r)
 {
 	char interval[UNITS_MAX], samples[UNITS_MAX], live[UNITS_MAX], calls[UNITS_MAX];
-	char frees[UNITS_MAX], text[256], every[UNITS_MAX + 32];
+	char frees[UNITS_MAX], seen[3 * UNITS_MAX], text[256], every[UNITS_MAX + 32];
 
 	if (r->sample_interval <= 1)
 		snprintf(every, sizeof(every), "every allocation");
 	else
 		snprintf(every, sizeof(every), "1 per %s",
 			 units_bytes(interval, (double)r->sample_interval, false));
-	snprintf(text, sizeof(text), "%s, %s sample%s, %s live; %s calls, %s frees", every,
-		 units_count(samples, (double)r->samples), plural(r->samples),
-		 units_count(live, (double)r->live_samples), units_count(calls, (double)r->calls),
+	snprintf(seen, sizeof(seen), "; %s calls, %s frees", units_count(calls, (double)r->calls),
 		 units_count(frees, (double)r->frees));
+	/* The trampoline counts in the target, where only samples are told to us. */
+	snprintf(text, sizeof(text), "%s, %s sample%s, %s live%s", every,
+		 units_count(samples, (double)r->samples), plural(r->samples),
+		 units_count(live, (double)r->live_samples), r->calls ? seen : "");
 	paint_wrapped(p, "sampling", LABEL, INK_PLAIN, text);
 }
 

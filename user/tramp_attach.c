@@ -47,10 +47,17 @@ static int make_region(struct tramp *t, const struct tramp_regions *regions,
 		.mem = t->mem,
 		.gadgets = t->gadgets,
 		.may_use_tcb = !t->musl,
-		.tcb_in_use = regions->total > 0,
 		.wipe = !t->params.follow_fork,
 	};
 	int err;
+
+	/* An earlier look decided, while the words were nobody's yet. */
+	for (int i = 0; i < regions->n; i++) {
+		if (regions->v[i].spec.flavour == TRAMP_TCB)
+			req.tcb_in_use = true;
+		else
+			req.may_use_tcb = false;
+	}
 
 	if (regions->total >= TRAMP_REGIONS_MAX) {
 		*why = "it holds too many mappings of earlier attaches";
@@ -80,6 +87,7 @@ static int find_or_make(struct tramp *t, const struct proc_maps *maps, const cha
 	if (match >= 0) {
 		t->region = regions.v[match];
 		t->reused = true;
+		*why = "its page from an earlier attach cannot be opened";
 		err = tramp_region_open(t->pid, &t->region);
 	} else {
 		err = make_region(t, &regions, maps, why);

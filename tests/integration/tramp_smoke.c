@@ -2,11 +2,11 @@
 /*
  * The trampoline without BPF: attach to a process, do as told on stdin, detach.
  *
- *	tramp_smoke PID INTERVAL [cycles=N] [pause=SECONDS] [fork] [hold]
+ *	tramp_smoke PID INTERVAL [cycles=N] [pause=SECONDS] [fork] [slots] [hold]
  *
  * Without hold: N times attach, wait, detach; a line of key=value each time.
- * With hold: after "enabled", each line of stdin is a command, answered by one
- * line of key=value: stats, recheck, heartbeat, interval N; end of file
+ * slots: as if the target had no glibc.  With hold: after "enabled", each line of stdin is a
+ *command, answered by one line of key=value: stats, recheck, heartbeat, interval N; end of file
  * detaches.  Exit status 0, or 1 and the reason on stderr.
  */
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct choice {
 	struct tramp_params params;
 	double pause;
 	int cycles;
-	bool hold;
+	bool hold, slots;
 };
 
 static int parse(int argc, char **argv, struct choice *c)
@@ -37,6 +37,8 @@ static int parse(int argc, char **argv, struct choice *c)
 			c->pause = atof(argv[i] + 6);
 		else if (!strcmp(argv[i], "fork"))
 			c->params.follow_fork = true;
+		else if (!strcmp(argv[i], "slots"))
+			c->slots = true;
 		else if (!strcmp(argv[i], "hold"))
 			c->hold = true;
 		else
@@ -135,6 +137,7 @@ int main(int argc, char **argv)
 	}
 	if (pyinfo_examine(c.pid, &info))
 		return 1;
+	info.musl |= c.slots;
 	for (int i = 0; i < c.cycles && !err; i++)
 		err = cycle(&info, &c);
 	pyinfo_free(&info);
