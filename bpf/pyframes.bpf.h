@@ -116,7 +116,7 @@ static __always_inline __u32 code_ident(const struct pht_pyoffsets *off, __u8 *b
 	id = pht_ident(field_u64(buf, off->co_name - off->co_firstlineno),
 		       field_u64(buf, off->co_filename - off->co_firstlineno),
 		       *(__u32 *)buf);
-	return id ? id : 2;
+	return id;
 }
 
 static __always_inline __u64 hash_mix(__u64 h, __u64 v)

@@ -17,7 +17,9 @@ static inline __attribute__((always_inline)) __u32 pht_ident(__u64 name, __u64 f
 	h *= 0xff51afd7ed558ccdull;
 	h ^= firstlineno + (h >> 29);
 	h *= 0xc4ceb9fe1a85ec53ull;
-	return (__u32)(h >> 32) & ~1u;
+	/* 0 stands for "unreadable". */
+	h = (h >> 32) & ~1u;
+	return h ? h : 2;
 }
 
 #endif

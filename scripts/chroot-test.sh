@@ -68,7 +68,7 @@ second=$(readme_command test-command)
 
 for command in "$first" "$second"; do
 	echo "== $suite: $command"
-	env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+	env -i HOME=/tmp PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		LANG=C.UTF-8 PHT_REQUIRE_BPF="${PHT_REQUIRE_BPF:-1}" \
 		chroot "$root" sh -ec "cd /src && $command"
 done

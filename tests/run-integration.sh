@@ -8,7 +8,7 @@ cd "$(dirname "$0")/integration" || exit 1
 
 # Not the caller's: pyenv and the like put their own python3 first.
 python=${PHT_TEST_PYTHON:-/usr/bin/python3}
-[ $# -gt 0 ] || set -- cli errors leak exact survive
+[ $# -gt 0 ] || set -- $(ls test_*.py | sed 's/^test_//; s/\.py$//')
 
 failed=
 for name in "$@"; do

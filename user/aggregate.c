@@ -12,9 +12,11 @@ struct row_then {
 
 struct group {
 	u64 a, b;
+	u32 domain; /* of its first record */
 	struct estimator est;
 	double allocated_bytes, allocated_blocks;
-	u64 samples;
+	double freed_bytes, freed_blocks;
+	u64 samples, freed_samples;
 	/* The heaviest stack speaks for the group. */
 	const struct sym_stack *stack;
 	double stack_weight;
@@ -46,12 +48,15 @@ static void group_key(enum group_by by, const struct sym_stack *s, u64 *a, u64 *
 	}
 }
 
-static struct group *group_of(struct groups *gs, enum group_by by, const struct sym_stack *s)
+static struct group *group_of(struct groups *gs, const struct report *r,
+			      const struct sym_stack *s, u32 domain)
 {
 	struct group *g;
 	u64 a, b;
 
-	group_key(by, s, &a, &b);
+	group_key(r->group_by, s, &a, &b);
+	if (r->by_domain)
+		a = hashmap_mix(a, domain);
 	g = hashmap_get(&gs->index, a, b);
 	if (g)
 		return g;
@@ -60,6 +65,7 @@ static struct group *group_of(struct groups *gs, enum group_by by, const struct 
 		return NULL;
 	g->a = a;
 	g->b = b;
+	g->domain = domain;
 	g->stack = s;
 	if (hashmap_put(&gs->index, a, b, g)) {
 		free(g);
@@ -100,11 +106,11 @@ static double weight_of(const struct pht_live *v, const struct live_use *use)
 	return use->bytes / estimate_probability(v->drawn_size, v->interval);
 }
 
-static int add_live(struct groups *gs, enum group_by by, const struct symbolizer *sym,
+static int add_live(struct groups *gs, const struct report *r, const struct symbolizer *sym,
 		    const struct pht_live *v, const struct live_use *use)
 {
 	const struct sym_stack *s = stack_of(sym, v->stack_id);
-	struct group *g = group_of(gs, by, s);
+	struct group *g = group_of(gs, r, s, v->domain);
 
 	if (!g)
 		return -ENOMEM;
@@ -112,17 +118,20 @@ static int add_live(struct groups *gs, enum group_by by, const struct symbolizer
 	return weigh(gs, g, s, weight_of(v, use) + 1);
 }
 
-static int add_site(struct groups *gs, enum group_by by, const struct symbolizer *sym,
+static int add_site(struct groups *gs, const struct report *r, const struct symbolizer *sym,
 		    const struct site_rec *rec)
 {
 	const struct sym_stack *s = stack_of(sym, rec->key.stack_id);
-	struct group *g = group_of(gs, by, s);
+	struct group *g = group_of(gs, r, s, rec->key.domain);
 
 	if (!g)
 		return -ENOMEM;
 	g->allocated_bytes += rec->v.alloc_bytes;
 	g->allocated_blocks += rec->v.alloc_blocks16 / 65536.0;
 	g->samples += rec->v.samples;
+	g->freed_bytes += rec->v.freed_bytes;
+	g->freed_blocks += rec->v.freed_blocks16 / 65536.0;
+	g->freed_samples += rec->v.freed_samples;
 	/* Far below the weight of anything live: only breaks ties. */
 	return weigh(gs, g, s, rec->v.samples * 1e-9);
 }
@@ -154,6 +163,10 @@ static void fill_row(const struct group *g, const struct aggregate_history *hist
 		.allocated_blocks = g->allocated_blocks,
 		.samples = g->samples,
 		.live_samples = g->est.samples,
+		.freed_bytes = g->freed_bytes,
+		.freed_blocks = g->freed_blocks,
+		.freed_samples = g->freed_samples,
+		.domain = g->domain,
 	};
 	row->growth_bytes = row->live_bytes.value - (then ? then->live : 0);
 	if (elapsed > 0)
@@ -234,7 +247,7 @@ int aggregate(const struct drained *d, const struct live_use *uses, pid_t pid,
 
 		if (d->live[i].key.tgid != (u32)pid)
 			continue;
-		err = add_live(&gs, r->group_by, sym, v, &uses[i]);
+		err = add_live(&gs, r, sym, v, &uses[i]);
 		if (v->domain == PHT_DOM_POOL || v->domain == PHT_DOM_FAULT)
 			pools += weight_of(v, &uses[i]);
 		else
@@ -242,7 +255,7 @@ int aggregate(const struct drained *d, const struct live_use *uses, pid_t pid,
 	}
 	for (size_t i = 0; i < d->nsites && !err; i++)
 		if (d->sites[i].key.tgid == (u32)pid)
-			err = add_site(&gs, r->group_by, sym, &d->sites[i]);
+			err = add_site(&gs, r, sym, &d->sites[i]);
 	if (!err)
 		err = build_rows(&gs, history, r);
 	hashmap_clear(&gs.index, free);

@@ -16,6 +16,7 @@ struct opts {
 	double interval; /* seconds between refreshes */
 	size_t top;
 	enum group_by group_by;
+	bool by_domain; /* see struct report; set by commands, not by an option */
 	bool json;
 	const char *output; /* NULL = stdout */
 	u64 sample_interval;

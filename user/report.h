@@ -53,6 +53,10 @@ struct row {
 	double alloc_rate;			  /* bytes a second since the previous refresh */
 	u64 samples;				  /* taken since attach */
 	u64 live_samples;
+	/* Of the samples taken since attach, those freed again. */
+	double freed_bytes, freed_blocks;
+	u64 freed_samples;
+	u32 domain; /* enum pht_domain, where the report is by_domain */
 };
 
 enum group_by { GROUP_TRACEBACK, GROUP_LINE, GROUP_FUNCTION, GROUP_FILE };
@@ -79,6 +83,7 @@ struct report {
 	u64 calls, frees; /* probe hits */
 	u64 losses[PHT_LOSS_NR];
 	enum group_by group_by;
+	bool by_domain;	  /* rows of different domains are kept apart */
 	struct row *rows; /* owned; sorted by live bytes, descending */
 	size_t nrows;	  /* all of them; reporters cut at top */
 	size_t top;

@@ -173,6 +173,7 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 		.calls = d->stats[PHT_STAT_CALLS],
 		.frees = d->stats[PHT_STAT_FREES],
 		.group_by = opts->group_by,
+		.by_domain = opts->by_domain,
 		.top = opts->top,
 	};
 	memcpy(r->comm, s->comm, sizeof(r->comm));

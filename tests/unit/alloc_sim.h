@@ -26,7 +26,7 @@
 
 struct sim_frame {
 	__u32 func;
-	__u64 sp; /* at entry */
+	__u64 sp;   /* at entry */
 	bool fired; /* the entry half wants the return */
 };
 
@@ -210,7 +210,8 @@ static inline struct pht_site sim_site(__s32 line, __u32 domain)
 {
 	struct pht_site sum = {0};
 
-	shim_each (&sites, e) {
+	shim_each(&sites, e)
+	{
 		const struct pht_site_key *key = (const void *)e->key;
 		const struct pht_site *s = e->value;
 

@@ -22,8 +22,8 @@
 #define PY_DTV	   0x00007f2500000000ull
 
 #define PY_STATIC_AT (-0x18)
-#define PY_FRAME(i)  (PY_FRAMES + (i) * 0x100ull)
-#define PY_CODE(i)   (PY_CODES + (i) * 0x100ull)
+#define PY_FRAME(i)  (PY_FRAMES + (i)*0x100ull)
+#define PY_CODE(i)   (PY_CODES + (i)*0x100ull)
 #define PY_NFRAMES   256
 #define PY_NCODES    16
 

@@ -173,8 +173,12 @@ static void test_failed_calls(void **state)
 static void test_product(void **state)
 {
 	static const __u64 v[] = {
-		0, 1, 2, 3, 1ull << 31, (1ull << 32) - 1, 1ull << 32, (1ull << 32) + 1,
-		1ull << 63, ~0ull, ~0ull / 3, ~0ull / 3 + 1,
+		0,	    1,
+		2,	    3,
+		1ull << 31, (1ull << 32) - 1,
+		1ull << 32, (1ull << 32) + 1,
+		1ull << 63, ~0ull,
+		~0ull / 3,  ~0ull / 3 + 1,
 	};
 	__u64 got = 0, want = 0;
 
@@ -253,7 +257,8 @@ static void test_nested(void **state)
 	sim_run(T, PHT_FN_FREE, 0x10010, 0, 0, 0);
 	sim_ret(T, 0x20010);
 	memcpy(slot, &(__u64){0x30000}, 8);
-	sim_call(T, PHT_FN_POSIX_MEMALIGN, 0x5000, 64, 300); /* -> aligned_alloc -> malloc -> mmap */
+	sim_call(T, PHT_FN_POSIX_MEMALIGN, 0x5000, 64,
+		 300); /* -> aligned_alloc -> malloc -> mmap */
 	sim_call(T, PHT_FN_ALIGNED, 64, 300, 0);
 	sim_call(T, PHT_FN_MALLOC, 364, 0, 0);
 	sim_run(T, PHT_FN_MMAP, 0, 8192, 3, 0x2f000);

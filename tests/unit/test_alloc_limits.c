@@ -11,8 +11,8 @@
 #define T (&sim.threads[0])
 #define U (&sim.threads[1])
 
-#define ANON_PRIVATE 0x22
-#define ANON_SHARED  0x21
+#define ANON_PRIVATE	  0x22
+#define ANON_SHARED	  0x21
 #define MAP_NORESERVE_BIT 0x4000
 
 static int setup(void **state)

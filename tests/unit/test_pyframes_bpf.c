@@ -163,9 +163,16 @@ static void test_cycles(__u32 minor)
 static void test_torn(__u32 minor)
 {
 	static const __u64 bad[] = {
-		1, 8, 0xffffffff, ~0ull, ~0ull - 15, 1ull << 47, 0xffff800000000000ull,
+		1,
+		8,
+		0xffffffff,
+		~0ull,
+		~0ull - 15,
+		1ull << 47,
+		0xffff800000000000ull,
 		/* the frame, or code object, begins on a page but does not end on it */
-		PY_FRAMES + PY_NFRAMES * 0x100 - 8, PY_CODES + PY_NCODES * 0x100 - 8,
+		PY_FRAMES + PY_NFRAMES * 0x100 - 8,
+		PY_CODES + PY_NCODES * 0x100 - 8,
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
