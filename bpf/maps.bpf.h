@@ -6,6 +6,9 @@
 #include "pht_abi.h"
 #include "pht_sampling.h"
 
+/* Bytes of the interpreter's data stack that one read brings. */
+#define PHT_WINDOW 1024
+
 /* A call of ours that has begun and whose return will be seen. */
 struct pht_pending {
 	__u64 sp;      /* at the function's first instruction: identifies the call */
@@ -37,7 +40,10 @@ struct pht_thread {
 	 * Scratch space.  It is not in a per-CPU map because uprobe programs
 	 * can be preempted by another task's on the same CPU.
 	 */
-	__u8 frame[136];
+	__u64 window_base;
+	__u32 window_len;
+	__u32 pad2;
+	__u8 window[PHT_WINDOW + 136];
 	__u8 code[136];
 	struct pht_stack stack;
 };

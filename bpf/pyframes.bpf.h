@@ -126,6 +126,38 @@ static __always_inline __u64 hash_mix(__u64 h, __u64 v)
 }
 
 /*
+ * The bytes of a frame; NULL when they cannot be read.  From 3.11 on frames
+ * lie one after another on a data stack, callers below callees: one read
+ * brings several.  It never reaches into another page than the frame's own,
+ * which might not be there.
+ */
+static __always_inline const __u8 *frame_bytes(struct pht_thread *th,
+					       const struct pht_pyoffsets *off, __u64 frame)
+{
+	/* 1 to 128: the verifier must know, and 128 must not become nothing. */
+	__u32 size = ((off->fr_size - 1) & 127) + 1, len;
+	__u64 at = frame - th->window_base, base;
+
+	if (at < PHT_WINDOW && at + size <= th->window_len)
+		return th->window + (at & (PHT_WINDOW - 1));
+	if (off->pos_kind == PHT_POS_INSTR_PTR) {
+		base = frame + size - PHT_WINDOW;
+		if (base < (frame & ~4095ull))
+			base = frame & ~4095ull;
+		len = ((frame + size - base - 1) & (PHT_WINDOW - 1)) + 1;
+		if (!bpf_probe_read_user(th->window, len, (void *)base)) {
+			th->window_base = base;
+			th->window_len = len;
+			return th->window + ((frame - base) & (PHT_WINDOW - 1));
+		}
+	}
+	th->window_len = 0;
+	if (bpf_probe_read_user(th->window, size, (void *)frame))
+		return NULL;
+	return th->window;
+}
+
+/*
  * Fill the thread's scratch stack; returns its hash.  A global function: the
  * verifier checks it once, not once per caller.
  */
@@ -145,6 +177,7 @@ __noinline int pht_walk(void)
 	 * each of its values against each step of the loop.
 	 */
 	th->stack.nframes = 0;
+	th->window_len = 0;
 	h = hash_mix(0x27d4eb2f165667c5ull, tgid);
 	ts = current_tstate(proc);
 	if (!ts && (proc->flags & PHT_PROC_MUSL))
@@ -157,6 +190,7 @@ __noinline int pht_walk(void)
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < WALK_STEPS; i++) {
 		struct pht_frame *slot;
+		const __u8 *bytes;
 		__u64 code, back;
 		__u32 owner, ident, n = th->stack.nframes;
 		__s32 pos;
@@ -167,23 +201,22 @@ __noinline int pht_walk(void)
 			flags |= PHT_STACK_TRUNCATED;
 			break;
 		}
-		/* 1 to 128: the verifier must know, and 128 must not become nothing. */
-		if (bpf_probe_read_user(th->frame, ((off->fr_size - 1) & 127) + 1,
-					(void *)frame)) {
+		bytes = frame_bytes(th, off, frame);
+		if (!bytes) {
 			flags |= PHT_STACK_UNREADABLE;
 			break;
 		}
-		back = field_u64(th->frame, off->fr_back);
-		owner = off->fr_owner == PHT_ABSENT ? 0 : th->frame[off->fr_owner & 127];
+		back = field_u64(bytes, off->fr_back);
+		owner = off->fr_owner == PHT_ABSENT ? 0 : bytes[off->fr_owner & 127];
 		if (off->fr_owner != PHT_ABSENT && owner >= off->fr_skip_owner) {
 			frame = back;
 			continue;
 		}
-		code = field_u64(th->frame, off->fr_code) & ~(__u64)off->code_tag_mask;
+		code = field_u64(bytes, off->fr_code) & ~(__u64)off->code_tag_mask;
 		if (off->pos_kind == PHT_POS_INSTR_PTR)
-			pos = (__s32)(field_u64(th->frame, off->fr_pos) - code);
+			pos = (__s32)(field_u64(bytes, off->fr_pos) - code);
 		else
-			pos = field_s32(th->frame, off->fr_pos);
+			pos = field_s32(bytes, off->fr_pos);
 		ident = code_ident(off, th->code, code);
 		if (!ident) {
 			flags |= PHT_STACK_UNREADABLE;

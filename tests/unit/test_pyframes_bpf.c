@@ -108,9 +108,9 @@ static void test_identity(__u32 minor)
 	py_code(0, 0x1000, 0x2000, 0);
 	walk();
 	assert_int_equal(py.th->stack.frames[0].ident, was);
-	/* One in 2^31 hashes to nothing, which stands for "unreadable". */
+	/* One in 2^31 would hash to nothing, which stands for "unreadable". */
 	py_code(0, 0x1000, 0x2000, 2846596978);
-	assert_int_equal(pht_ident(0x1000, 0x2000, 2846596978), 0);
+	assert_int_equal(pht_ident(0x1000, 0x2000, 2846596978), 2);
 	assert_int_equal(walk(), 0);
 	assert_int_equal(py.th->stack.nframes, 1);
 }
@@ -195,27 +195,36 @@ static void test_torn(__u32 minor)
 	assert_chain(2);
 }
 
-/* Each read in turn fails: what is left is the beginning of the truth, marked. */
+/*
+ * Each read in turn fails: what is left is the beginning of the truth, marked;
+ * or all of it, where a smaller read did in the place of a large one.
+ */
 static void test_faults(__u32 minor)
 {
-	long total;
+	long total, cut = 0;
 
 	py_init(minor);
 	py_chain(6);
 	assert_int_equal(walk(), 0);
 	total = shim.reads;
-	assert_true(total >= 14);
+	assert_true(total >= 8);
 	for (long k = 1; k <= total; k++) {
 		__u32 flags;
 
 		shim.reads = 0;
 		shim.fail_read = k;
 		flags = walk();
-		assert_true(py.th->stack.nframes < 6);
 		assert_chain(py.th->stack.nframes);
+		if (py.th->stack.nframes == 6) {
+			assert_int_equal(flags, 0);
+			continue;
+		}
+		cut++;
 		if (py.th->stack.nframes)
 			assert_int_equal(flags, PHT_STACK_UNREADABLE);
 	}
+	/* The code objects' reads have no substitute. */
+	assert_true(cut >= 6);
 	shim.fail_read = 0;
 	assert_int_equal(walk(), 0);
 	assert_chain(6);
