@@ -95,7 +95,8 @@ class Formats(harness.TestCase):
         for interpreter in harness.a_few_interpreters():
             with self.subTest(python=str(interpreter)):
                 target = self.leaking(interpreter)
-                result = harness.run_tracer("-p", target.pid, "-d", "2", "-f", "json", "-R", "64K")
+                result = harness.run_tracer("-p", target.pid, "-d", "2", "-f", "json", "-R", "64K",
+                                            *harness.UNLIMITED)
                 self.assertEqual((result.code, result.err), (0, ""), result)
                 report = json.loads(result.out, parse_constant=self.fail)
                 self.has_fields(report, top)

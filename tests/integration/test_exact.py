@@ -39,7 +39,7 @@ def tearDownModule():
 class ExactTest(harness.TestCase):
     FIELDS = ("live_blocks", "live_bytes", "allocated_blocks", "allocated_bytes")
 
-    def trace(self, interpreter, calls, *options):
+    def trace(self, interpreter, calls):
         """Returns (report, truth by (file, function, line))."""
         workdir = interpreter.workdir()
         self.addCleanup(shutil.rmtree, workdir, True)
@@ -47,7 +47,7 @@ class ExactTest(harness.TestCase):
         target = self.target(interpreter, "exact.py", interpreter.inside(library), str(calls))
         self.assertEqual(target.read_json()["ready"], target.pid)
         tracer = self.tracer("-p", target.pid, "-R", "1", "--collector=probe", "-f", "json",
-                             "--group-by", "line", "-n", "10000", *options)
+                             "--group-by", "line", "-n", "10000", *harness.UNLIMITED)
         tracer.wait_attached(target.pid)
         told = target.ask("go", deadline=SLOW)
         self.assertEqual(told["surprises"], 0, "the script itself went wrong")

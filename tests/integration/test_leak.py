@@ -105,7 +105,8 @@ class LeakTest(harness.TestCase):
     def test_large_blocks_finely(self):
         """A finer interval, so that the estimate has little room: within 15 %."""
         interpreter = harness.one_interpreter()
-        report, truth = self.run_leak(interpreter, "-R", "8K", program_args=("--small-rate", "0"))
+        report, truth = self.run_leak(interpreter, "-R", "8K", *harness.UNLIMITED,
+                                      program_args=("--small-rate", "0"))
         first = self.check_first_row(report, truth, interpreter)
         self.assertLess(abs(first["live_bytes"] - truth["bytes"]), 0.15 * truth["bytes"])
         width = first["live_bytes_high"] - first["live_bytes_low"]

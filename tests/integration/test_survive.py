@@ -16,8 +16,8 @@ ROUNDS = 40
 # Processor time, median: on a busy machine even that wanders.  A breakpoint left on
 # malloc() costs a factor of 3 to 20.
 SLOWER_AT_MOST = 1.4
-# The one that puts breakpoints into the target's code.
-COLLECTOR = "--collector=probe"
+# The one that puts breakpoints into the target's code, on however busy a target.
+COLLECTOR = ("--collector=probe",) + harness.UNLIMITED
 
 
 def setUpModule():
@@ -36,7 +36,7 @@ class SurviveCase(harness.TestCase):
         self.speed_before = self.speed()
         self.pages_before = kernelstate.code_pages(self.steady.pid)
         self.watch = kernelstate.BpfWatch()
-        tracer = self.tracer("-p", self.steady.pid, "-f", "json", COLLECTOR, *options)
+        tracer = self.tracer("-p", self.steady.pid, "-f", "json", *COLLECTOR, *options)
         tracer.wait_attached(self.steady.pid)
         owned = self.watch.tracer_attached(tracer.pid)
         self.assertTrue([k for k in owned if k[0] == "prog"], "the tracer has no BPF program?")
@@ -99,7 +99,7 @@ class TracerEnds(SurviveCase):
         tracer = self.start(interpreter)
         tracer.interrupt()
         for step in range(20):
-            tracer = self.tracer("-p", self.steady.pid, "-f", "json", COLLECTOR)
+            tracer = self.tracer("-p", self.steady.pid, "-f", "json", *COLLECTOR)
             time.sleep(step * 0.025)
             tracer.signal(signal.SIGKILL)
             tracer.wait()
@@ -138,14 +138,14 @@ class TracerEnds(SurviveCase):
         tracer = self.start(harness.one_interpreter())
         tracer.interrupt()
         for _ in range(5):
-            again = self.tracer("-p", self.steady.pid, "-f", "json", COLLECTOR, "-d", "0.3")
+            again = self.tracer("-p", self.steady.pid, "-f", "json", *COLLECTOR, "-d", "0.3")
             self.assertEqual(again.wait(), 0, again.stderr())
         self.assert_nothing_left()
         self.assert_healthy()
 
     def test_two_tracers_at_once(self):
         first = self.start(harness.one_interpreter())
-        second = self.tracer("-p", self.steady.pid, "-f", "json", COLLECTOR)
+        second = self.tracer("-p", self.steady.pid, "-f", "json", *COLLECTOR)
         second.wait_attached(self.steady.pid)
         self.assertEqual(first.interrupt(), 0, first.stderr())
         self.steady.ask("ping")
@@ -222,7 +222,7 @@ class TargetActs(SurviveCase):
         tracer = self.start(harness.one_interpreter())
         tracer.interrupt()
         os.kill(self.steady.pid, signal.SIGSTOP)
-        again = self.tracer("-p", self.steady.pid, "-f", "json", COLLECTOR, "-d", "1")
+        again = self.tracer("-p", self.steady.pid, "-f", "json", *COLLECTOR, "-d", "1")
         self.assertEqual(again.wait(), 0, again.stderr())
         self.assertEqual(json.loads(again.stdout())["pid"], self.steady.pid)
         os.kill(self.steady.pid, signal.SIGCONT)
