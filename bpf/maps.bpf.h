@@ -44,7 +44,7 @@ struct pht_thread {
 	__u32 window_len;
 	__u32 pad2;
 	__u8 window[PHT_WINDOW + 136];
-	__u8 code[136];
+	__u8 code[256];
 	struct pht_stack stack;
 };
 
@@ -91,6 +91,22 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
+
+/* Code objects whose names have been sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct pht_code_key);
+	__type(value, __u8);
+	__uint(max_entries, 32768);
+} codes SEC(".maps");
+
+/* Identities of code objects that have a version of their own (3.12+), to save reading more. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct pht_code_key); /* with the version as ident */
+	__type(value, __u32);
+	__uint(max_entries, 16384);
+} idents SEC(".maps");
 
 /* u64 counters: losses first, then stats. */
 struct {

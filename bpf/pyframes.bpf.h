@@ -8,12 +8,10 @@
 #define PHT_PYFRAMES_BPF_H
 
 #include "maps.bpf.h"
-#include "pht_ident.h"
+#include "pycode.bpf.h"
 
 /* Room for shim frames, which are passed over, beside the ones that are kept. */
 #define WALK_STEPS (PHT_MAX_FRAMES + 64)
-/* One read from co_firstlineno on covers the names' pointers in every version. */
-#define CODE_READ 88
 
 static __always_inline __u64 user_u64(__u64 addr)
 {
@@ -93,32 +91,6 @@ static __always_inline __u64 first_frame(const struct pht_pyoffsets *off, __u64 
 	return frame;
 }
 
-/* Fields need not be aligned in the copy; the machines that BPF runs on do not mind. */
-#define FIELD_ACCESS __attribute__((no_sanitize("alignment")))
-
-static __always_inline FIELD_ACCESS __u64 field_u64(const __u8 *buf, __u32 at)
-{
-	return *(__u64 *)(buf + (at & 127));
-}
-
-static __always_inline FIELD_ACCESS __s32 field_s32(const __u8 *buf, __u32 at)
-{
-	return *(__s32 *)(buf + (at & 127));
-}
-
-/* What tells this code object from a later one at the same address; 0 = unreadable. */
-static __always_inline __u32 code_ident(const struct pht_pyoffsets *off, __u8 *buf, __u64 code)
-{
-	__u32 id;
-
-	if (bpf_probe_read_user(buf, CODE_READ, (void *)(code + off->co_firstlineno)))
-		return 0;
-	id = pht_ident(field_u64(buf, off->co_name - off->co_firstlineno),
-		       field_u64(buf, off->co_filename - off->co_firstlineno),
-		       *(__u32 *)buf);
-	return id;
-}
-
 static __always_inline __u64 hash_mix(__u64 h, __u64 v)
 {
 	h = (h ^ v) * 0x9fb21c651e98df25ull;
@@ -163,8 +135,8 @@ static __always_inline const __u8 *frame_bytes(struct pht_thread *th,
  */
 __noinline int pht_walk(void)
 {
-	__u64 id = bpf_get_current_pid_tgid(), frame = 0, h, ts;
-	__u32 tgid = id >> 32, flags = 0;
+	__u64 id = bpf_get_current_pid_tgid(), frame = 0, last_code = 0, h, ts;
+	__u32 tgid = id >> 32, flags = 0, ident = 0;
 	struct pht_proc *proc = bpf_map_lookup_elem(&procs, &tgid);
 	struct pht_thread *th = bpf_map_lookup_elem(&threads, &id);
 	const struct pht_pyoffsets *off;
@@ -192,7 +164,7 @@ __noinline int pht_walk(void)
 		struct pht_frame *slot;
 		const __u8 *bytes;
 		__u64 code, back;
-		__u32 owner, ident, n = th->stack.nframes;
+		__u32 owner, gen, n = th->stack.nframes;
 		__s32 pos;
 
 		if (!frame)
@@ -217,19 +189,21 @@ __noinline int pht_walk(void)
 			pos = (__s32)(field_u64(bytes, off->fr_pos) - code);
 		else
 			pos = field_s32(bytes, off->fr_pos);
-		ident = code_ident(off, th->code, code);
+		/* Recursion: still the same code object. */
+		if (code != last_code)
+			ident = code_ident(off, th->code, tgid, code);
+		last_code = code;
 		if (!ident) {
 			flags |= PHT_STACK_UNREADABLE;
 			break;
 		}
-		if (off->fr_owner != PHT_ABSENT && owner == off->fr_owner_gen)
-			ident |= PHT_IDENT_GEN;
+		gen = off->fr_owner != PHT_ABSENT && owner == off->fr_owner_gen ? PHT_IDENT_GEN : 0;
 		slot = &th->stack.frames[n & (PHT_MAX_FRAMES - 1)];
 		slot->code = code;
 		slot->pos = pos;
-		slot->ident = ident;
+		slot->ident = ident | gen;
 		th->stack.nframes = n + 1;
-		h = hash_mix(hash_mix(h, code), (__u64)(__u32)pos << 32 | ident);
+		h = hash_mix(hash_mix(h, code), (__u64)(__u32)pos << 32 | ident | gen);
 		frame = back;
 	}
 	if (flags & PHT_STACK_TRUNCATED)
@@ -254,6 +228,8 @@ static __always_inline __u64 stack_capture(struct pht_thread *th, __u32 tgid)
 	stack_id = th->stack_id;
 	if (bpf_map_lookup_elem(&stacks, &stack_id))
 		return stack_id;
+	/* First the names, then the stack: the reader takes them in that order. */
+	pht_codes_send();
 	/* -EEXIST (-17): another thread was first, which is as good. */
 	switch (bpf_map_update_elem(&stacks, &stack_id, &th->stack, BPF_NOEXIST)) {
 	case 0:

@@ -39,6 +39,24 @@ static __always_inline void tramp_settle(struct hit *hit)
 	th->undo_key.addr = 0;
 }
 
+/* Mappings come here one and all: r8 = mmap's flags. */
+static __always_inline void tramp_map(struct hit *hit, __u64 addr, __u64 size)
+{
+	struct pht_thread *th = hit->th;
+
+	if (mapping_is_internal(hit, size, PT_REGS_PARM5(hit->ctx)))
+		return;
+	if (sample(th, size, hit->proc->interval))
+		pht_insert(addr, size, th->interval, PHT_DOM_MMAP);
+}
+
+static __always_inline void tramp_unmap(struct hit *hit, __u64 addr, __u64 size)
+{
+	struct call c = { .old = addr, .size = size };
+
+	unmap(hit, &c);
+}
+
 static __always_inline void on_tramp_alloc(struct pt_regs *ctx)
 {
 	__u64 addr = PT_REGS_PARM1(ctx), size = PT_REGS_PARM3(ctx);
@@ -57,6 +75,10 @@ static __always_inline void on_tramp_alloc(struct pt_regs *ctx)
 		return;
 	}
 	tramp_settle(&hit);
+	if ((flags & PHT_TS_DOMAIN) == PHT_TS_MMAP) {
+		tramp_map(&hit, addr, size);
+		return;
+	}
 	if (flags & PHT_TS_LOST) {
 		loss(PHT_LOSS_set_full);
 		addr = 0;
@@ -76,6 +98,10 @@ static __always_inline void on_tramp_free(struct pt_regs *ctx)
 	if (!hit.th)
 		return;
 	tramp_settle(&hit);
+	if (flags == PHT_TS_MMAP) {
+		tramp_unmap(&hit, addr, PT_REGS_PARM3(ctx));
+		return;
+	}
 	if (!(flags & PHT_TS_REALLOC)) {
 		live_remove(hit.tgid, addr, NULL);
 		return;

@@ -98,8 +98,8 @@ enum pht_stat {
 /*
  * One Python frame.  pos is f_lasti as stored (<= 3.10) or the byte distance
  * from the code object's address to the instruction pointer (3.11+).  ident
- * hashes (co_name, co_filename, co_firstlineno) as the unwinder saw them:
- * a later reader compares it to know that the address still holds that code.
+ * is its identity (pht_ident.h) as the unwinder saw it: a later reader
+ * compares it to know that the address still holds that code.
  * Bit 0 of ident is instead set when the frame belongs to a generator.
  */
 struct pht_frame {
@@ -159,12 +159,57 @@ enum pht_event_type {
 	PHT_EV_EXEC,      /* the process started another program */
 	PHT_EV_EXIT,      /* the process is gone */
 	PHT_EV_FORK,      /* value: tgid of the child */
+	PHT_EV_CODE,      /* a code object at first sight: struct pht_code_head; value: address */
 };
 
 struct pht_event {
 	__u32 type;
 	__u32 tgid;
-	__u64 value; /* stack id, or child */
+	__u64 value; /* stack id, or child, or code object */
+};
+
+/*
+ * Names and line table of a code object, read while it was on the stack of a
+ * running thread.  In one of two sizes; a part that did not fit, or could not
+ * be read, has the size PHT_ABSENT.
+ */
+struct pht_code_head {
+	struct pht_event ev;
+	__u32 size;  /* of the whole record */
+	__u32 ident; /* as pht_frame.ident, bit 0 clear */
+	__s32 firstlineno;
+	__s32 firsttraceable; /* 0 before 3.11 */
+	__u32 name_kind, file_kind; /* bytes per code point */
+	__u32 name_size, file_size, table_size; /* bytes */
+	__u32 pad;
+};
+
+#define PHT_CODE_NAME_SMALL  96
+#define PHT_CODE_FILE_SMALL  192
+#define PHT_CODE_TABLE_SMALL 416
+#define PHT_CODE_NAME_LARGE  512
+#define PHT_CODE_FILE_LARGE  1024
+#define PHT_CODE_TABLE_LARGE 4096
+
+struct pht_code_small {
+	struct pht_code_head head;
+	__u8 name[PHT_CODE_NAME_SMALL];
+	__u8 file[PHT_CODE_FILE_SMALL];
+	__u8 table[PHT_CODE_TABLE_SMALL];
+};
+
+struct pht_code_large {
+	struct pht_code_head head;
+	__u8 name[PHT_CODE_NAME_LARGE];
+	__u8 file[PHT_CODE_FILE_LARGE];
+	__u8 table[PHT_CODE_TABLE_LARGE];
+};
+
+/* Which code object: it may have successors at its address. */
+struct pht_code_key {
+	__u64 code;
+	__u32 tgid;
+	__u32 ident;
 };
 
 /* How to reach the current thread's PyThreadState (one per process). */
@@ -210,5 +255,8 @@ _Static_assert(sizeof(struct pht_live) == 48, "pht_live");
 _Static_assert(sizeof(struct pht_site_key) == 16, "pht_site_key");
 _Static_assert(sizeof(struct pht_site) == 48, "pht_site");
 _Static_assert(sizeof(struct pht_event) == 16, "pht_event");
+_Static_assert(sizeof(struct pht_code_head) == 56, "pht_code_head");
+_Static_assert(sizeof(struct pht_code_small) == 760, "pht_code_small");
+_Static_assert(sizeof(struct pht_code_key) == 16, "pht_code_key");
 
 #endif

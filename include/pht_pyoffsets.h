@@ -14,6 +14,9 @@
 
 #define PHT_ABSENT 0xffffffffu
 
+/* All of a code object's pointers lie within this many bytes from co_firstlineno on. */
+#define PHT_CODE_READ 88
+
 /* How a frame's position field is to be read. */
 enum pht_pos_kind {
 	PHT_POS_LASTI_BYTES, /* int f_lasti, in bytes (3.9 and older) */
@@ -67,6 +70,7 @@ struct pht_pyoffsets {
 	__u32 co_linetable;
 	__u32 co_code_adaptive; /* start of inline bytecode, 3.11+ */
 	__u32 co_firsttraceable; /* int, units, 3.11+ */
+	__u32 co_version;      /* u32, 3.12+: 0, or like that of no code object before */
 	__u32 line_kind;       /* enum pht_line_kind */
 	/* PyObject, str and bytes */
 	__u32 ob_type;

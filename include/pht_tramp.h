@@ -18,7 +18,7 @@
 #ifndef PHT_TRAMP_H
 #define PHT_TRAMP_H
 
-#define PHT_TRAMP_VERSION 1
+#define PHT_TRAMP_VERSION 2
 #define PHT_TRAMP_NAME	  "pyheaptrace"	     /* of the memfd, as /proc/PID/maps shows it */
 #define PHT_TRAMP_MAGIC	  0x31504d5254544850 /* "PHTTRMP1" */
 
@@ -90,6 +90,9 @@
  * and PHT_TS_*, rdx = bytes, rcx = the R the sample was drawn with, and rsp
  * points at the return address into the caller of the entry.  At a free site
  * rdi = address, esi = PHT_TS_*; the stack is the entry's.
+ *
+ * Mappings pass a site at every call, for BPF to sample: with rcx = 0 and
+ * r8 = mmap's flags (mremap: 0); at a free site rdx = length.
  */
 #define PHT_SITE_ALLOC(kind) (PHT_TRAMP_SITES + ((kind)-1) * 0x40)
 #define PHT_SITE_FREE(kind)  (PHT_TRAMP_SITES + 0x100 + ((kind)-1) * 0x40)
@@ -99,6 +102,7 @@
 #define PHT_TS_MEM     1
 #define PHT_TS_OBJ     2
 #define PHT_TS_LIBC    3
+#define PHT_TS_MMAP    4
 #define PHT_TS_DOMAIN  0xff
 #define PHT_TS_LOST    0x100 /* alloc: the set is full here, its free will not be seen */
 #define PHT_TS_UNDO    0x200 /* alloc: the realloc failed, the block dropped last lives on */
@@ -119,7 +123,12 @@
 #define PHT_TFN_MEMALIGN       17
 #define PHT_TFN_POSIX_MEMALIGN 18
 #define PHT_TFN_REALLOCARRAY   19
-#define PHT_TFN_NR	       20
+#define PHT_TFN_VALLOC	       20
+#define PHT_TFN_PVALLOC	       21
+#define PHT_TFN_MMAP	       22
+#define PHT_TFN_MUNMAP	       23
+#define PHT_TFN_MREMAP	       24
+#define PHT_TFN_NR	       25
 #define PHT_TFN_TABLES	       12 /* the first 12 are CPython's */
 #define PHT_ENTRY(fn)	       (PHT_TRAMP_TEXT + (fn)*0x80)
 /* The compare-and-exchange loop that a stopped thread is sent through. */

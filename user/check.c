@@ -14,6 +14,7 @@ static void fill_features(const struct host_trial *t, struct host_features *out)
 		.privileged = !t->bpf && !t->program && !t->confidentiality,
 		.btf = !t->btf,
 		.ringbuf = !t->ringbuf,
+		.map_growth = !t->map_growth,
 		.uprobe_perf = !t->uprobe_perf,
 		.uprobe_multi = !t->uprobe_multi,
 		.uprobe_session = !t->uprobe_session,
@@ -72,6 +73,9 @@ static void print_features(const struct host_trial *t)
 		   "cannot run");
 	print_line("ring buffer", answer(t->ringbuf), "brings new stacks and events (kernel 5.8)",
 		   "cannot run");
+	print_line("growing maps", answer(t->map_growth),
+		   "take memory as samples come (kernel 6.1)",
+		   "about 90 MB set aside at the start, more for small intervals");
 	print_line("uprobes", answer(t->uprobe_perf), "stop at the allocator's functions",
 		   "cannot run, unless there is uprobe multi");
 	print_line("uprobe multi", answer(t->uprobe_multi),

@@ -5,6 +5,8 @@
  */
 #include "check_host.h"
 
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -19,8 +21,6 @@
 #include <sys/wait.h>
 
 #include "bpfsys.h"
-
-#define BTF_MAGIC 0xeb9f
 
 /* Where trial probes go: nobody calls it. */
 __attribute__((noinline, used)) static void trial_site(void)
@@ -179,6 +179,23 @@ static int try_btf(void)
 	return 0;
 }
 
+/*
+ * May the maps of tracing programs take memory as they fill?  The verifiers
+ * that object do it by a kernel warning, on which some hosts panic, so it must
+ * not be tried; they lack the allocator that made it safe.
+ */
+static int find_map_allocator(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int id;
+
+	if (libbpf_get_error(btf))
+		return -ENOENT;
+	id = btf__find_by_name_kind(btf, "bpf_mem_alloc", BTF_KIND_STRUCT);
+	btf__free(btf);
+	return id < 0 ? id : 0;
+}
+
 static int try_ptrace(void)
 {
 	pid_t parent = getpid(), child = fork();
@@ -246,6 +263,7 @@ void host_try(struct host_trial *out)
 		.program = try_program(),
 		.btf = try_btf(),
 		.ringbuf = try_map(BPF_MAP_TYPE_RINGBUF, 0, 0, sysconf(_SC_PAGESIZE)),
+		.map_growth = find_map_allocator(),
 		.uprobe_perf = try_uprobe_perf(),
 		.uprobe_multi = try_uprobe_multi(PHT_BPF_TRACE_UPROBE_MULTI),
 		.uprobe_session = try_uprobe_multi(PHT_BPF_TRACE_UPROBE_SESSION),

@@ -25,6 +25,7 @@ struct host_trial {
 	int program; /* a program that may probe */
 	int btf;
 	int ringbuf;
+	int map_growth;
 	int uprobe_perf;
 	int uprobe_multi;
 	int uprobe_session;

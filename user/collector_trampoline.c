@@ -18,29 +18,60 @@
 struct trampoline {
 	struct tramp *tramp;
 	struct gotswap *got; /* NULL: calls of extension modules are not seen */
+	struct probes *probes; /* the caller's */
 	struct probes_links *links;
 	u32 site;
+	u64 site_ns; /* what a hit of it costs */
 	u64 gaps; /* times that somebody else's pointers were found in the tables */
 	bool lost; /* the tables are somebody else's now */
 };
 
-/* Cheapest first where it works; what the kernel accepts is found by trying. */
-static const u32 sites[] = { PHT_SITE_NOP10, PHT_SITE_NOP5, PHT_SITE_NOP1 };
+#define TRAP_NS_MIN 15
 
-static int attach_sites(struct trampoline *tr, struct probes *probes)
+static int attach_site(struct trampoline *tr, struct probes *probes, u32 site)
+{
+	return probes_attach_sites(probes, tramp_code_fd(tr->tramp), PHT_SITE_ALLOC(site),
+				   PHT_SITE_FREE(site), tr->links);
+}
+
+/*
+ * What the kernel accepts is found by trying, and what that costs by measuring:
+ * it may take a probe on any of them and yet be fast on one only.
+ */
+static int choose_site(struct trampoline *tr, struct probes *probes)
 {
 	int err = -ENOTSUP;
 
-	for (size_t i = 0; i < ARRAY_SIZE(sites) && err; i++) {
-		err = probes_attach_sites(probes, tramp_code_fd(tr->tramp),
-					  PHT_SITE_ALLOC(sites[i]), PHT_SITE_FREE(sites[i]),
-					  tr->links);
-		if (!err)
-			err = tramp_set_site(tr->tramp, sites[i]);
-		if (!err)
-			tr->site = sites[i];
+	tr->site_ns = UINT64_MAX;
+	for (u32 site = PHT_SITE_NOP1; site <= PHT_SITE_NOP10; site++) {
+		u64 ns;
+		int refused = attach_site(tr, probes, site);
+
+		if (!refused)
+			refused = tramp_site_cost(tr->tramp, site, &ns);
+		/* Faster than any trap: taken, but not placed. */
+		if (!refused && ns < TRAP_NS_MIN)
+			refused = -ENOTSUP;
+		probes_detach_sites(tr->links);
+		log_debug("site %u: %lld ns a hit", site, refused ? refused : (long long)ns);
+		if (refused && err)
+			err = refused;
+		if (refused || ns >= tr->site_ns)
+			continue;
+		tr->site = site;
+		tr->site_ns = ns;
+		err = 0;
 	}
 	return err;
+}
+
+static int attach_sites(struct trampoline *tr, struct probes *probes)
+{
+	int err = choose_site(tr, probes);
+
+	if (!err)
+		err = attach_site(tr, probes, tr->site);
+	return err ? err : tramp_set_site(tr->tramp, tr->site);
 }
 
 static void describe(struct session *s, const struct trampoline *tr)
@@ -52,17 +83,17 @@ static void describe(struct session *s, const struct trampoline *tr)
 	s->complete = tr->got && !got.missed;
 	if (s->complete)
 		snprintf(s->coverage, sizeof(s->coverage),
-			 "every allocation through CPython's allocators, every libc call of the "
-			 "modules loaded, and every mapping");
+			 "every allocation through CPython's allocators, and every libc call of the "
+			 "modules loaded, mappings included");
 	else if (tr->got)
 		snprintf(s->coverage, sizeof(s->coverage),
-			 "every allocation through CPython's allocators, the libc calls of the "
-			 "modules loaded but for %u places, and every mapping",
+			 "every allocation through CPython's allocators, and the libc calls of the "
+			 "modules loaded, mappings included, but for %u places",
 			 got.missed);
 	else
 		snprintf(s->coverage, sizeof(s->coverage),
-			 "every allocation through CPython's allocators and every mapping; not "
-			 "what extension modules take from libc directly");
+			 "every allocation through CPython's allocators; not mappings, nor what "
+			 "extension modules take from libc directly");
 	snprintf(s->wrote, sizeof(s->wrote),
 		 "two mappings%s, %d pointers of the allocator tables and %u of modules' tables",
 		 tramp_view(tr->tramp).reused ? " (from an earlier run)" : "",
@@ -96,23 +127,20 @@ static int start(struct session *s, struct trampoline *tr, struct probes *probes
 {
 	struct tramp_params params = { .interval = opts->sample_interval, .seed = opts->seed };
 	const char *why = NULL;
-	struct plan plan;
+	struct pht_proc proc;
 	int err;
 
 	err = gotswap_open(&s->info, &tr->got);
 	if (err)
-		log_info("calls of extension modules to libc will not be seen: %s", strerror(-err));
+		log_info("neither mappings nor calls of extension modules to libc will be seen: %s", strerror(-err));
 	else
 		gotswap_originals(tr->got, params.libc);
 	err = tramp_attach(&s->info, &params, &tr->tramp, &why);
 	if (err)
 		return log_err_r(err, "no trampoline in process %d: %s", s->info.pid,
 				 why ? why : strerror(-err));
-	err = plan_make(&s->info, opts->sample_interval, PLAN_MAPPINGS, &plan);
-	if (err)
-		return err;
-	err = probes_attach(probes, s->info.pid, &plan, &tr->links);
-	plan_free(&plan);
+	plan_proc(&s->info, opts->sample_interval, &proc);
+	err = probes_attach_none(probes, s->info.pid, &proc, &tr->links);
 	if (err)
 		return err;
 	err = attach_sites(tr, probes);
@@ -136,6 +164,7 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 
 	if (!tr)
 		return log_err_r(-ENOMEM, "out of memory");
+	tr->probes = probes;
 	s->state = tr;
 	err = start(s, tr, probes, opts);
 	if (err) {
@@ -145,9 +174,10 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 	}
 	describe(s, tr);
 	stops = tramp_stops(tr->tramp);
-	log_info("a thread stood still for %llu us to attach and %llu us to enable; site %u",
+	log_info("a thread stood still for %llu us to attach and %llu us to enable; a hit "
+		 "of site %u costs %llu ns",
 		 (unsigned long long)stops.attach / 1000, (unsigned long long)stops.enable / 1000,
-		 tr->site);
+		 tr->site, (unsigned long long)tr->site_ns);
 	return 0;
 }
 
@@ -179,7 +209,8 @@ static int throttle(struct session *s, u64 interval)
 {
 	struct trampoline *tr = s->state;
 
-	return tramp_set_interval(tr->tramp, interval);
+	return tramp_set_interval(tr->tramp, interval) ?:
+	       probes_set_interval(tr->probes, s->info.pid, interval);
 }
 
 static void losses(const struct session *s, u64 out[PHT_LOSS_NR])

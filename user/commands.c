@@ -6,7 +6,13 @@
 #include "util.h"
 
 static const struct command commands[] = {
-	{ NULL, NULL }, /* keeps the table non-empty until the first command lands */
+	{"pymalloc", cmd_pymalloc},
+	{ "rss", cmd_rss },
+	{ "census", cmd_census },
+	{ "record", cmd_record },
+	{ "diff", cmd_diff },
+	{ "report", cmd_report },
+	{ "export", cmd_export },
 };
 
 const struct command *command_find(const char *name)

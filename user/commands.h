@@ -15,4 +15,12 @@ struct command {
 /* The command called name, or NULL. */
 const struct command *command_find(const char *name);
 
+int cmd_pymalloc(int argc, char **argv);
+int cmd_rss(int argc, char **argv);
+int cmd_census(int argc, char **argv);
+int cmd_record(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_export(int argc, char **argv);
+
 #endif

@@ -137,9 +137,15 @@ struct drain_events {
 static int on_event(void *ctx, void *data, size_t size)
 {
 	const struct drain_events *events = ctx;
+	const struct pht_event *ev = data;
 
-	if (size >= sizeof(struct pht_event))
-		events->fn(events->ctx, data);
+	if (size < sizeof(*ev))
+		return 0;
+	/* Whoever takes it for a code record may rely on its size. */
+	if (ev->type == PHT_EV_CODE && (size < sizeof(struct pht_code_head) ||
+					size < ((const struct pht_code_head *)data)->size))
+		return 0;
+	events->fn(events->ctx, ev);
 	return 0;
 }
 

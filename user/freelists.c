@@ -155,7 +155,7 @@ static int find_statics(const struct pyinfo *info, const struct row *row,
 	return 0;
 }
 
-int freelists_find(const struct pyinfo *info, const struct reader *r, const struct obmalloc *ob,
+int freelists_find(const struct pyinfo *info, const struct obmalloc *ob,
 		   struct freelists_where *out)
 {
 	u32 minor = info->version >> 16 & 0xff;
@@ -164,7 +164,6 @@ int freelists_find(const struct pyinfo *info, const struct reader *r, const stru
 	u64 base = 0;
 	int err = 0;
 
-	(void)r;
 	if (info->version >> 24 != 3 || minor < PY_MINOR_MIN || minor >= ARRAY_SIZE(rows) ||
 	    info->free_threaded)
 		return -ENOTSUP;
@@ -233,6 +232,23 @@ int freelists_read(const struct freelists_where *where, const struct reader *r, 
 	if (!err)
 		*out = lists;
 	return err;
+}
+
+const struct freelist *freelists_same(const struct freelists *lists, const struct freelist *l)
+{
+	for (size_t i = 0; i < lists->n; i++)
+		if (!strcmp(lists->v[i].type, l->type) && lists->v[i].items == l->items)
+			return &lists->v[i];
+	return NULL;
+}
+
+const char *freelists_type(const char *text)
+{
+	for (size_t i = PY_MINOR_MIN; i < ARRAY_SIZE(rows); i++)
+		for (size_t k = 0; k < FREELISTS_KINDS && rows[i].kinds[k].type; k++)
+			if (!strcmp(rows[i].kinds[k].type, text))
+				return rows[i].kinds[k].type;
+	return NULL;
 }
 
 void freelists_add(struct freelists *sum, const struct freelists *other)

@@ -32,13 +32,17 @@ struct freelists_where {
 
 /*
  * ob may be NULL when pymalloc's state was not found; from 3.12 on that leaves
- * the lists unknown as well.  0, -ENOTSUP (version), -ESRCH, -EPERM, -ETIMEDOUT.
+ * the lists unknown as well.  0, -ENOTSUP (version), -ESRCH, -EPERM.
  */
-int freelists_find(const struct pyinfo *info, const struct reader *r, const struct obmalloc *ob,
+int freelists_find(const struct pyinfo *info, const struct obmalloc *ob,
 		   struct freelists_where *out);
 /* The lists of one interpreter (ignored up to 3.9).  0, -ESRCH, -EPERM, -ETIMEDOUT. */
 int freelists_read(const struct freelists_where *where, const struct reader *r, u64 interp,
 		   struct freelists *out);
+/* The list of the same type and size in another look, or NULL. */
+const struct freelist *freelists_same(const struct freelists *lists, const struct freelist *l);
+/* The name above that equals text (which may be anything), or NULL. */
+const char *freelists_type(const char *text);
 /* Add the counts of another interpreter of the same process. */
 void freelists_add(struct freelists *sum, const struct freelists *other);
 

@@ -15,9 +15,10 @@
 #define AFTER_NEXT     (BINS_BYTES + 16)   /* binmap[4], next */
 #define AFTER_SYSTEM   (AFTER_NEXT + 24)   /* next, next_free, attached_threads, system_mem */
 #define AFTER_END      (AFTER_SYSTEM + 16) /* ..., max_system_mem */
-#define BEFORE_MAX     256		   /* most that can lie before the bins */
-#define FAST_AT	       16		   /* fast bins start there, where they are */
-#define MIN_SELF_PAIRS 16		   /* bins that are empty in any real arena */
+#define BEFORE_MAX     256		   /* most and least that can lie before the bins */
+#define BEFORE_MIN     24
+#define FAST_AT	       16 /* fast bins start there, where they are */
+#define MIN_SELF_PAIRS 16 /* bins that are empty in any real arena */
 
 #define SCAN_MAX    (32u << 20) /* of writable data looked through for the main arena */
 #define PAGE	    4096
@@ -127,10 +128,10 @@ static int follow_ring(struct finder *f, u64 bins, const u8 *p)
 		at[n++] = next;
 		/* The distance is not known yet; it is one of a few. */
 		f->bins_at = 0;
-		for (u64 d = 32; d <= BEFORE_MAX && !f->bins_at; d += 8) {
+		for (u64 d = BEFORE_MAX; d >= BEFORE_MIN && !f->bins_at; d -= 8) {
 			u64 pair[2], own = next + d + BINS_BYTES - 32;
 
-			/* The last bin is never used. */
+			/* The last bin is never used; those before it may be empty, too. */
 			err = reader_read(f->r, own + 16, pair, sizeof(pair));
 			if (fatal(err))
 				return err;
@@ -143,7 +144,7 @@ static int follow_ring(struct finder *f, u64 bins, const u8 *p)
 		if (err)
 			return fatal(err) ? err : -ENOENT;
 	}
-	if (bins - next < 32)
+	if (bins - next < BEFORE_MIN)
 		return -ENOENT;
 	f->bins_at = bins - next;
 	err = add_arena(f, next);
@@ -161,8 +162,9 @@ static int scan_bytes(struct finder *f, u64 start, const u8 *buf, size_t len)
 		u64 addr = start + o;
 		int err;
 
-		/* The first pair is usually empty or points to chunks; the last is always empty. */
-		if (word(buf + o + BINS_BYTES - 16) != addr + BINS_BYTES - 32)
+		/* The last bin is always empty, and what follows it (binmap) is no bin. */
+		if (word(buf + o + BINS_BYTES - 16) != addr + BINS_BYTES - 32 ||
+		    word(buf + o + BINS_BYTES) == addr + BINS_BYTES - 16)
 			continue;
 		if (!looks_like_bins(f, buf + o, addr))
 			continue;

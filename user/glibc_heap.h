@@ -14,6 +14,7 @@
 #define GLIBC_ARENAS_MAX 4096
 #define GLIBC_HEAPS_MAX	 65536
 #define GLIBC_CHUNK_HEAD 16 /* from a chunk's address to the pointer that malloc returned */
+#define GLIBC_CHUNK_TAIL 8  /* of the next chunk that belong to the user of this one */
 
 struct glibc_arena {
 	u64 addr; /* struct malloc_state */
@@ -77,10 +78,13 @@ typedef int (*glibc_chunk_fn)(void *ctx, const struct glibc_chunk *chunk);
 int glibc_heap_walk(const struct glibc_heap *heap, const struct reader *r, glibc_chunk_fn fn,
 		    void *ctx, struct glibc_walk_stats *stats);
 
+/* How much of a page tells whether a block of its own begins there. */
+#define GLIBC_MMAPPED_HEAD 128
+
 /*
- * Bytes of the chunk that malloc mapped by itself at addr (page aligned), or
- * 0: there is none.  head: its first 16 bytes; it must end within limit.
+ * Bytes of the mapping that malloc made for one block and that begins at addr,
+ * or 0: it does not look like one.  It must end within limit.  *user: the block.
  */
-u64 glibc_mmapped_chunk(const u8 head[16], u64 addr, u64 limit);
+u64 glibc_mmapped_chunk(const u8 head[GLIBC_MMAPPED_HEAD], u64 addr, u64 limit, u64 *user);
 
 #endif

@@ -170,8 +170,6 @@ static int one_chunk(struct walker *w, const struct glibc_range *g, u64 addr, u6
 	err = kind_of(w, addr, c.size, g->end, w->heap->arenas[g->arena].top, &c.kind);
 	if (err)
 		return err;
-	if (c.avail > c.size)
-		c.avail = c.size;
 	if (c.kind == GLIBC_USED)
 		for (size_t i = 0; i < ARRAY_SIZE(tcache_layouts); i++)
 			if (c.size == tcache_layouts[i].chunk_size) {
@@ -180,6 +178,8 @@ static int one_chunk(struct walker *w, const struct glibc_range *g, u64 addr, u6
 					return err;
 				try_tcache(w, &c, &tcache_layouts[i]);
 			}
+	if (c.avail > c.size + GLIBC_CHUNK_TAIL)
+		c.avail = c.size + GLIBC_CHUNK_TAIL;
 	w->stats.chunks++;
 	*size = c.kind == GLIBC_TOP ? 0 : c.size;
 	return w->fn(w->ctx, &c);
@@ -221,15 +221,32 @@ int glibc_heap_walk(const struct glibc_heap *heap, const struct reader *r, glibc
 	return err;
 }
 
-u64 glibc_mmapped_chunk(const u8 head[16], u64 addr, u64 limit)
+/* Bytes from the mapping's start to its end, if a chunk `lead` bytes into it says so. */
+static u64 mapped_by(const u8 *chunk, u64 lead)
 {
-	u64 pad = word(head), size = word(head + 8);
+	u64 pad = word(chunk), size = word(chunk + 8), all;
 
-	if ((size & FLAGS) != IS_MMAPPED || addr % PAGE || addr >= limit)
+	/* An aligned block's chunk tells how far into the mapping it lies. */
+	if ((size & FLAGS) != IS_MMAPPED || pad != lead)
 		return 0;
-	size &= ~FLAGS;
-	/* Only aligned allocations have some of the mapping before the chunk. */
-	if (pad || size < PAGE || size % PAGE || size > limit - addr)
+	all = lead + (size & ~FLAGS);
+	/* Since 2.43 the size leaves out the header. */
+	if (all % PAGE == PAGE - GLIBC_CHUNK_HEAD)
+		all += GLIBC_CHUNK_HEAD;
+	return all >= PAGE && all % PAGE == 0 ? all : 0;
+}
+
+u64 glibc_mmapped_chunk(const u8 head[GLIBC_MMAPPED_HEAD], u64 addr, u64 limit, u64 *user)
+{
+	if (addr % PAGE || addr >= limit)
 		return 0;
-	return size;
+	for (u64 lead = 0; lead + 16 <= GLIBC_MMAPPED_HEAD; lead += 16) {
+		u64 size = mapped_by(head + lead, lead);
+
+		if (!size || size > limit - addr)
+			continue;
+		*user = addr + lead + GLIBC_CHUNK_HEAD;
+		return size;
+	}
+	return 0;
 }

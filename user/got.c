@@ -104,9 +104,14 @@ static int read_links(struct scan *s)
 	return 0;
 }
 
+static bool holds(const struct scan *s, const struct got_elf *o, enum alloc_func f)
+{
+	return s->out->real[f] && got_elf_has(o, s->out->real[f], 1);
+}
+
 static bool holds_allocator(const struct scan *s, const struct got_elf *o)
 {
-	return got_elf_has(o, s->out->real[AF_MALLOC], 1);
+	return holds(s, o, AF_MALLOC);
 }
 
 static bool is_linker(const struct scan *s, const struct got_elf *o)
@@ -124,14 +129,22 @@ static enum got_origin origin_of(const struct scan *s, const struct got_elf *o)
 	return holds_allocator(s, o) ? GOT_OF_ALLOCATOR : GOT_OF_LIBRARY;
 }
 
+static bool defines(const struct scan *s, const struct got_elf *o, enum alloc_func f)
+{
+	const char *alias = got_func_alias(f);
+
+	return got_elf_defines(s->pid, o, got_func_symbol(f)) ||
+	       (alias && got_elf_defines(s->pid, o, alias));
+}
+
 /* A second malloc among the objects: then it takes the linker to tell where a name leads. */
 static void find_definitions(const struct scan *s, struct got_elf *o)
 {
 	for (int f = 0; f < AF_NR; f++) {
-		if (!s->out->real[f] || !got_elf_defines(s->pid, o, got_func_symbol(f)))
+		if (!s->out->real[f] || !defines(s, o, f))
 			continue;
 		o->defines |= 1ull << f;
-		s->out->rival[f] |= !holds_allocator(s, o);
+		s->out->rival[f] |= !holds(s, o, f);
 	}
 }
 
@@ -247,16 +260,19 @@ static int run_scan(struct scan *s)
 }
 
 int got_scan(const struct pyinfo *info, const struct proc_maps *maps,
-	     const struct alloc_family *heap, struct got_slots *out)
+	     const struct alloc_family *heap, const struct alloc_family *mm, struct got_slots *out)
 {
 	struct got_slots slots = {0};
 	struct scan s = {
 		.pid = info->pid, .info = info, .maps = maps, .budget = RELOCS_MAX, .out = &slots};
 	int err;
 
-	for (int f = 0; f < AF_NR; f++)
-		if (got_func_symbol(f) && heap->f[f].vaddr)
-			slots.real[f] = heap->f[f].vaddr + heap->bias;
+	for (int f = 0; f < AF_NR; f++) {
+		const struct alloc_family *from = got_is_mapping(f) ? mm : heap;
+
+		if (got_func_symbol(f) && from->f[f].vaddr)
+			slots.real[f] = from->f[f].vaddr + from->bias;
+	}
 	if (!slots.real[AF_MALLOC])
 		return -ENOENT;
 	err = run_scan(&s);

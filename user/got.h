@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The words through which loaded objects call malloc and its family: slots of
+ * The words through which loaded objects call malloc and mmap and their kin: slots of
  * their global offset tables, and pointers in their data that the dynamic
  * linker filled in.  Found and watched from outside; nothing is injected.
  *
@@ -111,7 +111,7 @@ struct got_slots {
  * 0, -ENOENT (heap has no malloc), -ENOMEM, -ESRCH, -EPERM.
  */
 int got_scan(const struct pyinfo *info, const struct proc_maps *maps,
-	     const struct alloc_family *heap, struct got_slots *out);
+	     const struct alloc_family *heap, const struct alloc_family *mm, struct got_slots *out);
 void got_slots_free(struct got_slots *slots);
 
 /*
@@ -144,5 +144,7 @@ int got_write(pid_t pid, const struct got_slot *slot, u64 expect, u64 value);
 
 /* The trampoline's entry (PHT_TFN_*) for a function, or -ENOENT. */
 int got_entry(enum alloc_func func);
+/* mmap, munmap, mremap: served by the C library, whoever serves malloc. */
+bool got_is_mapping(enum alloc_func func);
 
 #endif

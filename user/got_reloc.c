@@ -20,6 +20,7 @@
 static const struct {
 	const char *symbol;
 	int entry;
+	const char *alias; /* another name of the same function, or NULL */
 } funcs[AF_NR] = {
 	[AF_MALLOC] = {"malloc", PHT_TFN_MALLOC},
 	[AF_CALLOC] = {"calloc", PHT_TFN_CALLOC},
@@ -29,11 +30,26 @@ static const struct {
 	[AF_POSIX_MEMALIGN] = {"posix_memalign", PHT_TFN_POSIX_MEMALIGN},
 	[AF_ALIGNED_ALLOC] = {"aligned_alloc", PHT_TFN_ALIGNED_ALLOC},
 	[AF_MEMALIGN] = {"memalign", PHT_TFN_MEMALIGN},
+	[AF_VALLOC] = {"valloc", PHT_TFN_VALLOC},
+	[AF_PVALLOC] = {"pvalloc", PHT_TFN_PVALLOC},
+	[AF_MMAP] = {"mmap", PHT_TFN_MMAP, "mmap64"},
+	[AF_MUNMAP] = {"munmap", PHT_TFN_MUNMAP},
+	[AF_MREMAP] = {"mremap", PHT_TFN_MREMAP},
 };
 
 const char *got_func_symbol(enum alloc_func func)
 {
 	return (size_t)func < AF_NR ? funcs[func].symbol : NULL;
+}
+
+const char *got_func_alias(enum alloc_func func)
+{
+	return (size_t)func < AF_NR ? funcs[func].alias : NULL;
+}
+
+bool got_is_mapping(enum alloc_func func)
+{
+	return func == AF_MMAP || func == AF_MUNMAP || func == AF_MREMAP;
 }
 
 int got_entry(enum alloc_func func)
@@ -94,10 +110,11 @@ static int cached_read(struct walk *w, u64 addr, void *buf, size_t len)
 	return 0;
 }
 
-static int func_by_name(const char *name)
+int got_func_by_name(const char *name)
 {
 	for (int f = 0; f < AF_NR; f++)
-		if (funcs[f].symbol && !strcmp(funcs[f].symbol, name))
+		if (funcs[f].symbol && (!strcmp(funcs[f].symbol, name) ||
+					(funcs[f].alias && !strcmp(funcs[f].alias, name))))
 			return f;
 	return -ENOENT;
 }
@@ -127,7 +144,7 @@ static int read_symbol(struct walk *w, u32 index)
 	len = o->strsz - sym.st_name < sizeof(name) ? o->strsz - sym.st_name : sizeof(name);
 	if (cached_read(w, o->strtab + sym.st_name, name, len))
 		return -ENOENT;
-	f = memchr(name, '\0', len) ? func_by_name(name) : -ENOENT;
+	f = memchr(name, '\0', len) ? got_func_by_name(name) : -ENOENT;
 	/* an executable's PLT entry that serves as the function's address everywhere */
 	if (f >= 0 && o->is_exe && sym.st_shndx == SHN_UNDEF && sym.st_value &&
 	    got_elf_has(o, o->bias + sym.st_value, 1))

@@ -16,5 +16,9 @@ int got_reloc_scan(pid_t pid, const struct proc_maps *maps, const struct got_elf
 		   u64 *budget, struct got_slots *slots);
 /* The functions that are looked for; NULL: this one is not. */
 const char *got_func_symbol(enum alloc_func func);
+/* Another name of it, or NULL. */
+const char *got_func_alias(enum alloc_func func);
+/* The function that is looked for under a name, or -ENOENT. */
+int got_func_by_name(const char *name);
 
 #endif

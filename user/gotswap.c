@@ -21,14 +21,14 @@ struct old_word {
 
 static int scan(const struct pyinfo *info, struct got_slots *out)
 {
-	struct alloc_family heap = { 0 }, mm = { 0 };
-	struct proc_maps maps = { 0 };
+	struct alloc_family heap = {0}, mm = {0};
+	struct proc_maps maps = {0};
 	int err = proc_maps_read(info->pid, &maps);
 
 	if (!err)
 		err = allocfind(info->pid, &maps, &heap, &mm);
 	if (!err)
-		err = got_scan(info, &maps, &heap, out);
+		err = got_scan(info, &maps, &heap, &mm, out);
 	alloc_family_free(&heap);
 	alloc_family_free(&mm);
 	proc_maps_free(&maps);
@@ -72,11 +72,17 @@ void gotswap_originals(const struct gotswap *g, u64 libc[PHT_TFN_NR - PHT_TFN_TA
 }
 
 /*
- * What the interpreter asks libc for comes through its raw domain, which is
- * counted already; what it frees may be a library's block.
+ * What the interpreter asks malloc for comes through its raw domain, which is
+ * counted already; what it frees may be a library's block.  What an allocator
+ * maps is for blocks that are counted one by one.
  */
-static bool wanted(const struct got_slot *slot)
+static bool wanted(const struct got_slots *slots, const struct got_slot *slot)
 {
+	const struct got_object *o = &slots->objects[slot->object];
+	u64 real = slots->real[slot->func];
+
+	if (got_is_mapping(slot->func))
+		return slot->of != GOT_OF_ALLOCATOR && (real < o->start || real >= o->end);
 	return slot->of != GOT_OF_INTERPRETER || slot->func == AF_FREE;
 }
 
@@ -99,7 +105,7 @@ static int remember(struct gotswap *g, u64 addr, u64 value)
 static int exchange(struct gotswap *g, struct tramp *t, const struct got_slot *slot, u64 expect,
 		    u64 value)
 {
-	struct pht_tramp_swap swap = { .addr = slot->addr, .expect = expect, .value = value };
+	struct pht_tramp_swap swap = {.addr = slot->addr, .expect = expect, .value = value};
 	int err;
 
 	/* Only data pointers are the program's to write at any time. */
@@ -114,7 +120,7 @@ static void apply_one(struct gotswap *g, struct tramp *t, const struct got_slot 
 	int fn = got_entry(slot->func);
 	u64 entry;
 
-	if (fn < 0 || !wanted(slot) || !g->slots.real[slot->func])
+	if (fn < 0 || !wanted(&g->slots, slot) || !g->slots.real[slot->func])
 		return;
 	entry = tramp_entry(t, fn);
 	if (slot->value == entry) {
@@ -143,7 +149,7 @@ void gotswap_apply(struct gotswap *g, struct tramp *t)
 	} else if (got_refresh(g->info->pid, &g->slots)) {
 		return;
 	}
-	g->view = (struct gotswap_view){ 0 };
+	g->view = (struct gotswap_view){0};
 	for (size_t i = 0; i < g->slots.n; i++)
 		apply_one(g, t, &g->slots.v[i]);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lead the libc calls of extension modules through the trampoline: their GOT
- * slots are made to point at its entries while we trace, and put back after.
+ * Lead the libc calls of extension modules, and everybody's mappings, through
+ * the trampoline: GOT slots are made to point at its entries while we trace,
+ * and put back after.
  */
 #ifndef PHT_GOTSWAP_H
 #define PHT_GOTSWAP_H
@@ -11,7 +12,7 @@
 
 struct gotswap; /* opaque */
 
-/* Find the slots.  0, or -errno: then calls of extension modules are not to be seen. */
+/* Find the slots.  0, or -errno: then those calls are not to be seen. */
 int gotswap_open(const struct pyinfo *info, struct gotswap **out);
 void gotswap_free(struct gotswap *g);
 

@@ -7,9 +7,8 @@
 
 #define MAX_INSNS   8192 /* visited in all */
 #define MAX_PENDING 256
-#define SEEN_SLOTS  (2 * MAX_INSNS) /* a power of two */
+#define SEEN_SLOTS  (2ul * MAX_INSNS) /* a power of two */
 #define FETCH_BYTES 256
-#define MIN_ADDRESS 0x10000 /* the kernel maps nothing below */
 
 struct walk {
 	struct x86_decoder d;
@@ -18,7 +17,7 @@ struct walk {
 	u64 pending[MAX_PENDING];
 	size_t npending;
 	u64 seen[SEEN_SLOTS];
-	size_t nseen;
+	size_t nseen; /* and fetches: endless code of no effect must end, too */
 	struct insn_static *out;
 	size_t n, max;
 };
@@ -28,7 +27,7 @@ static bool first_visit(struct walk *w, u64 addr)
 {
 	size_t slot = (size_t)(addr * 0x9e3779b97f4a7c15ull >> 40) % SEEN_SLOTS;
 
-	if (w->nseen == MAX_INSNS)
+	if (w->nseen >= MAX_INSNS)
 		return false;
 	while (w->seen[slot]) {
 		if (w->seen[slot] == addr)
@@ -42,7 +41,7 @@ static bool first_visit(struct walk *w, u64 addr)
 
 static void add(struct walk *w, u64 addr, u32 size)
 {
-	if (addr < MIN_ADDRESS)
+	if (addr < INSN_STATIC_MIN)
 		return;
 	for (size_t i = 0; i < w->n; i++)
 		if (w->out[i].addr == addr)
@@ -109,25 +108,26 @@ static bool visit(struct walk *w)
 	}
 }
 
+/* The next instruction; false when it is cut off, or none. */
+static bool next_insn(struct x86_decoder *d)
+{
+	/* endbr64, which capstone 4 does not know, does nothing */
+	while (d->left >= 4 && !memcmp(d->pos, "\xf3\x0f\x1e\xfa", 4))
+		x86_seek(d, d->pos + 4, d->left - 4, d->addr + 4);
+	return d->left && x86_next(d);
+}
+
 static void walk_block(struct walk *w, u64 addr)
 {
 	u8 code[FETCH_BYTES];
-	bool on = true;
 
-	while (on) {
-		size_t len = w->fetch(w->ctx, addr, code, sizeof(code));
-
-		x86_seek(&w->d, code, len, addr);
-		/* an instruction may be cut off at the end: fetch again from its start */
-		while (on && w->d.left >= 16) {
-			if (!first_visit(w, w->d.addr))
+	for (;;) {
+		x86_seek(&w->d, code, w->fetch(w->ctx, addr, code, sizeof(code)), addr);
+		while (next_insn(&w->d))
+			if (!first_visit(w, w->d.insn->address) || !visit(w))
 				return;
-			if (!memcmp(w->d.pos, "\xf3\x0f\x1e\xfa", 4)) /* endbr64 */
-				x86_seek(&w->d, w->d.pos + 4, w->d.left - 4, w->d.addr + 4);
-			else
-				on = x86_next(&w->d) && visit(w);
-		}
-		if (w->d.addr == addr)
+		/* the last instruction fetched may be cut off: fetch again from its start */
+		if (w->d.addr == addr || w->nseen++ >= MAX_INSNS)
 			return;
 		addr = w->d.addr;
 	}

@@ -8,7 +8,7 @@
 #include "pyoffsets.h"
 
 /* struct _obmalloc_state, 3.12 and newer: pools in use by class; then what manages arenas. */
-#define USED_BYTES   (OBMALLOC_CLASSES * 2 * 8)
+#define USED_BYTES   (OBMALLOC_CLASSES * 2ul * 8)
 #define AT_ARENAS    512
 #define AT_MAXARENAS 520
 #define AT_NTIMES    1072
@@ -31,14 +31,15 @@ struct version_row {
 	u32 map_root, map_mid, map_bot;
 };
 
-#define MAP_48BIT 8192, 8192, 2048
-#define MAP_64BIT 262144, 262144, 131072
-
 static const struct version_row versions[] = {
-	[8] = {STATIC, 0, 0, 0, 0},	    [9] = {STATIC, 0, 0, 0, 0},
-	[10] = {STATIC, 0, MAP_48BIT},	    [11] = {STATIC, 0, MAP_64BIT},
-	[12] = {INLINE, 3960, MAP_64BIT},   [13] = {POINTER, 10800, MAP_64BIT},
-	[14] = {POINTER, 10904, MAP_64BIT}, [15] = {POINTER, 10880, MAP_64BIT},
+	[8] = {STATIC, 0, 0, 0, 0},
+	[9] = {STATIC, 0, 0, 0, 0},
+	[10] = {STATIC, 0, OBMALLOC_MAP_48BIT},
+	[11] = {STATIC, 0, OBMALLOC_MAP_64BIT},
+	[12] = {INLINE, 3960, OBMALLOC_MAP_64BIT},
+	[13] = {POINTER, 10800, OBMALLOC_MAP_64BIT},
+	[14] = {POINTER, 10904, OBMALLOC_MAP_64BIT},
+	[15] = {POINTER, 10880, OBMALLOC_MAP_64BIT},
 };
 
 static bool plausible(u64 addr)
@@ -207,6 +208,29 @@ static int find_states(const struct reader *r, const struct version_row *row,
 	return err == -EFAULT ? -ENOENT : err;
 }
 
+/*
+ * 3.15 can be built for huge pages, with arenas of twice the size; no arena
+ * makes sense when read with the wrong one.
+ */
+static int settle_arena_size(const struct reader *r, struct obmalloc *ob)
+{
+	for (int i = 0; i < 2; i++) {
+		struct obmalloc_arenas a;
+		int err = obmalloc_arenas_read(ob, &ob->state[0], r, &a);
+		bool sane;
+
+		if (err) /* being moved, perhaps: whoever reads it next will see */
+			return err == -EFAULT || err == -EINVAL ? 0 : err;
+		sane = a.n || !a.torn;
+		obmalloc_arenas_free(&a);
+		if (sane)
+			return 0;
+		ob->layout.arena_size *= 2;
+		ob->layout.map_bot /= 2;
+	}
+	return -ENOENT;
+}
+
 int obmalloc_find(const struct pyinfo *info, const struct reader *r, struct obmalloc *out)
 {
 	u32 minor = info->version >> 16 & 0xff;
@@ -231,6 +255,8 @@ int obmalloc_find(const struct pyinfo *info, const struct reader *r, struct obma
 	ob.main_interp = interps[0].addr;
 	err = row->where == STATIC ? obmalloc_find_static(info, r, &ob)
 				   : find_states(r, row, interps, (size_t)n, &ob);
+	if (!err && row->where != STATIC)
+		err = settle_arena_size(r, &ob);
 	if (!err)
 		*out = ob;
 	return err;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define MAX_STATICS 64
+#define MAX_STATICS 128
 
 int pyobject_file_open(const struct pyinfo *info, struct pyobject_file *out)
 {
@@ -57,23 +57,40 @@ static size_t fetch(void *ctx, u64 addr, u8 *buf, size_t len)
 	return 0;
 }
 
+static size_t all_statics(const struct pyobject_file *f, const char *function,
+			  struct insn_static out[MAX_STATICS])
+{
+	struct elf_sym sym;
+
+	if (elf_find_sym(f->elf, function, &sym) || !sym.is_func)
+		return 0;
+	return insn_statics(sym.value + f->info->object_bias, fetch, (void *)f, out, MAX_STATICS);
+}
+
 size_t pyobject_file_statics(const struct pyobject_file *f, const char *function,
 			     struct insn_static *out, size_t max)
 {
 	struct insn_static all[MAX_STATICS];
-	struct elf_sym sym;
-	size_t n, kept = 0;
+	size_t n = all_statics(f, function, all), kept = 0;
 
-	if (elf_find_sym(f->elf, function, &sym) || !sym.is_func)
-		return 0;
-	n = insn_statics(sym.value + f->info->object_bias, fetch, (void *)f, all, MAX_STATICS);
 	for (size_t i = 0; i < n && kept < max; i++)
 		if (is_variable(f, all[i].addr))
 			out[kept++] = all[i];
 	return kept;
 }
 
-u64 pyobject_file_symbol(const struct pyobject_file *f, const char *name)
+bool pyobject_file_names(const struct pyobject_file *f, const char *function, u64 constant)
+{
+	struct insn_static all[MAX_STATICS];
+	size_t n = all_statics(f, function, all);
+
+	for (size_t i = 0; i < n; i++)
+		if (all[i].addr == constant && !all[i].size)
+			return true;
+	return false;
+}
+
+u64 pyobject_file_symbol(const struct pyobject_file *f, const char *name, u64 *size)
 {
 	static const char *const suffixes[] = {"", ".lto_priv.0"};
 	struct elf_sym sym;
@@ -81,9 +98,12 @@ u64 pyobject_file_symbol(const struct pyobject_file *f, const char *name)
 
 	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
 		snprintf(full, sizeof(full), "%s%s", name, suffixes[i]);
-		if (!elf_find_sym(f->elf, full, &sym) && !sym.is_func &&
-		    is_variable(f, sym.value + f->info->object_bias))
-			return sym.value + f->info->object_bias;
+		if (elf_find_sym(f->elf, full, &sym) || sym.is_func ||
+		    !is_variable(f, sym.value + f->info->object_bias))
+			continue;
+		if (size)
+			*size = sym.size;
+		return sym.value + f->info->object_bias;
 	}
 	return 0;
 }

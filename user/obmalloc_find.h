@@ -8,6 +8,10 @@
 #include "obmalloc.h"
 #include "proc.h"
 
+/* Bytes of the arena map's root, mid and bottom nodes, by how much address they cover. */
+#define OBMALLOC_MAP_48BIT 8192, 8192, 2048
+#define OBMALLOC_MAP_64BIT 262144, 262144, 131072
+
 /* The file that holds the interpreter, and where it is mapped. */
 struct pyobject_file {
 	const struct pyinfo *info;
@@ -24,8 +28,10 @@ void pyobject_file_close(struct pyobject_file *f);
  */
 size_t pyobject_file_statics(const struct pyobject_file *f, const char *function,
 			     struct insn_static *out, size_t max);
-/* Run-time address of a symbol that may be static, or 0. */
-u64 pyobject_file_symbol(const struct pyobject_file *f, const char *name);
+/* Does that code move the constant to a register? */
+bool pyobject_file_names(const struct pyobject_file *f, const char *function, u64 constant);
+/* Run-time address of a symbol that may be static, or 0; size may be NULL. */
+u64 pyobject_file_symbol(const struct pyobject_file *f, const char *name, u64 *size);
 bool pyobject_file_is_code(const struct pyobject_file *f, u64 addr);
 
 struct interp {

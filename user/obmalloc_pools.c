@@ -50,8 +50,8 @@ int obmalloc_pool_free_map(const struct obmalloc *ob, const struct obmalloc_pool
 	u32 carved = (pool->next_offset - OBMALLOC_HEADER) / pool->block_size, nfree = 0;
 	u64 block = pool->freeblock;
 
-	(void)ob;
-	if (carved > pool->nblocks)
+	if (carved > pool->nblocks ||
+	    pool->nblocks > obmalloc_class_blocks(&ob->layout, pool->szidx))
 		return -EAGAIN;
 	memset(map, 0, OBMALLOC_MAP_WORDS * sizeof(map[0]));
 	while (block) {

@@ -43,16 +43,40 @@ static bool by_code(const struct pyobject_file *f, const struct reader *r, bool 
 
 static bool by_symbols(const struct pyobject_file *f, bool has_map, struct obmalloc_state *s)
 {
-	s->arenas = pyobject_file_symbol(f, "arenas");
-	s->maxarenas = pyobject_file_symbol(f, "maxarenas");
-	s->ntimes = pyobject_file_symbol(f, "ntimes_arena_allocated");
-	s->highwater = pyobject_file_symbol(f, "narenas_highwater");
+	s->arenas = pyobject_file_symbol(f, "arenas", NULL);
+	s->maxarenas = pyobject_file_symbol(f, "maxarenas", NULL);
+	s->ntimes = pyobject_file_symbol(f, "ntimes_arena_allocated", NULL);
+	s->highwater = pyobject_file_symbol(f, "narenas_highwater", NULL);
 	if (has_map) {
-		s->map_mid = pyobject_file_symbol(f, "arena_map_mid_count");
-		s->map_bot = pyobject_file_symbol(f, "arena_map_bot_count");
+		s->map_mid = pyobject_file_symbol(f, "arena_map_mid_count", NULL);
+		s->map_bot = pyobject_file_symbol(f, "arena_map_bot_count", NULL);
 	}
 	return s->arenas && s->maxarenas && s->ntimes && s->highwater &&
 	       (!has_map || (s->map_mid && s->map_bot));
+}
+
+/*
+ * The arena map covers 48 or 64 bits of address; which, changed between micro
+ * versions of 3.10.  The printer has the size of the root as a constant.
+ */
+static void settle_map(const struct pyobject_file *f, struct obmalloc_layout *l)
+{
+	static const struct {
+		u32 root, mid, bot;
+	} maps[] = {{OBMALLOC_MAP_48BIT}, {OBMALLOC_MAP_64BIT}};
+	u64 size = 0;
+
+	pyobject_file_symbol(f, "arena_map_root", &size);
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
+		bool named = pyobject_file_names(f, PRINTER, maps[i].root);
+		bool other = pyobject_file_names(f, PRINTER, maps[!i].root);
+
+		if (size ? size == maps[i].root : named && !other) {
+			l->map_root = maps[i].root;
+			l->map_mid = maps[i].mid;
+			l->map_bot = maps[i].bot;
+		}
+	}
 }
 
 /* Do the variables hold what they should?  The process may run: give it a few tries. */
@@ -90,6 +114,8 @@ int obmalloc_find_static(const struct pyinfo *info, const struct reader *r, stru
 	err = by_code(&f, r, has_map, &s) ? check(ob, &s, r) : -ENOENT;
 	if (err == -ENOENT)
 		err = by_symbols(&f, has_map, &s) ? check(ob, &s, r) : -ENOENT;
+	if (!err && has_map)
+		settle_map(&f, &ob->layout);
 	pyobject_file_close(&f);
 	if (err)
 		return err;

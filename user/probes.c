@@ -10,6 +10,7 @@
 
 #include "bpfsys.h"
 #include "log.h"
+#include "probe_maps.h"
 #include "pyheaptrace.skel.h"
 #include "sampling_tables.h"
 
@@ -102,14 +103,6 @@ static void configure_programs(struct probes *probes)
 	}
 }
 
-/* Live samples grow as the interval shrinks; the table is filled on demand. */
-static u32 live_entries(u64 interval)
-{
-	if (interval >= 256 * 1024)
-		return 256 * 1024;
-	return interval >= 16 * 1024 ? 1024 * 1024 : 4 * 1024 * 1024;
-}
-
 int probes_open(const struct probes_config *config, struct probes **out)
 {
 	struct rlimit memlock = { RLIM_INFINITY, RLIM_INFINITY };
@@ -130,7 +123,7 @@ int probes_open(const struct probes_config *config, struct probes **out)
 	configure_programs(probes);
 	probes->skel->rodata->cfg_seed = config->seed;
 	sampling_tables_fill(probes->skel->bss->log_table, probes->skel->bss->weight_table);
-	bpf_map__set_max_entries(probes->skel->maps.live, live_entries(config->interval));
+	probe_maps_size(probes->skel, config->interval, config->host->map_growth);
 	err = pyheaptrace_bpf__load(probes->skel);
 	if (err) {
 		log_error("the kernel refuses the BPF programs: %s (see pyheaptrace check, "
@@ -243,8 +236,8 @@ static int attach_all(struct probes *probes, struct probes_links *links, pid_t p
 	return err;
 }
 
-int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
-		  struct probes_links **out)
+int probes_attach_none(struct probes *probes, pid_t pid, const struct pht_proc *proc,
+		       struct probes_links **out)
 {
 	struct probes_links *links = calloc(1, sizeof(*links));
 	u32 key = pid;
@@ -252,9 +245,37 @@ int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
 
 	if (!links)
 		return log_err_r(-ENOMEM, "out of memory");
-	err = bpf_map_update_elem(probes_map_fd(probes, MAP_PROCS), &key, &plan->proc, BPF_ANY);
-	if (!err)
-		err = attach_all(probes, links, pid, plan);
+	err = bpf_map_update_elem(probes_map_fd(probes, MAP_PROCS), &key, proc, BPF_ANY);
+	if (err) {
+		free(links);
+		return log_err_r(err, "cannot configure tracing: %s", strerror(-err));
+	}
+	*out = links;
+	return 0;
+}
+
+int probes_set_interval(struct probes *probes, pid_t pid, u64 interval)
+{
+	int map = probes_map_fd(probes, MAP_PROCS);
+	struct pht_proc proc;
+	u32 key = pid;
+	int err = bpf_map_lookup_elem(map, &key, &proc);
+
+	if (err)
+		return err;
+	proc.interval = interval;
+	return bpf_map_update_elem(map, &key, &proc, BPF_EXIST);
+}
+
+int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
+		  struct probes_links **out)
+{
+	struct probes_links *links;
+	int err = probes_attach_none(probes, pid, &plan->proc, &links);
+
+	if (err)
+		return err;
+	err = attach_all(probes, links, pid, plan);
 	if (err) {
 		probes_detach(probes, pid, links);
 		return log_err_r(err, "cannot place probes in process %d: %s", pid,

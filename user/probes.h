@@ -30,6 +30,11 @@ int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
  */
 int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 free_offset,
 			struct probes_links *links);
+/* Trace a process by sites alone, or change how; *out has no probes yet. */
+int probes_attach_none(struct probes *probes, pid_t pid, const struct pht_proc *proc,
+		       struct probes_links **out);
+/* What BPF itself samples in a process that is traced: one in so many bytes from now on. */
+int probes_set_interval(struct probes *probes, pid_t pid, u64 interval);
 /* Remove those two again. */
 void probes_detach_sites(struct probes_links *links);
 /* Trace page faults of a process.  0, or -errno after one line. */

@@ -9,8 +9,6 @@
 #include "proc.h"
 
 #define CODE_SPAN_MAX 512 /* a code object's fields lie within this */
-#define PATH_CLIP     4096
-#define NAME_CLIP     1024
 #define LINETABLE_MAX (1u << 20)
 
 /* The fields of interest, as they were at one moment. */
@@ -94,12 +92,87 @@ static int read_contents(pid_t pid, const struct pht_pyoffsets *off, const struc
 	u64 name = f->qualname ? f->qualname : f->name;
 	int err;
 
-	err = pystr_read(pid, off, f->filename, PATH_CLIP, &code->filename);
+	err = pystr_read(pid, off, f->filename, PYCODE_PATH_CLIP, &code->filename);
 	if (!err)
-		err = pystr_read(pid, off, name, NAME_CLIP, &code->name);
+		err = pystr_read(pid, off, name, PYCODE_NAME_CLIP, &code->name);
 	if (!err)
 		err = read_linetable(pid, off, f->linetable, code);
 	return err;
+}
+
+/* A str's contents, 0 = not to be read: as the unwinder finds it. */
+static u64 str_part(pid_t pid, const struct pht_pyoffsets *off, u64 addr)
+{
+	u8 head[PHT_STR_BUF] = {0}, window[PHT_ID_WINDOW] = {0};
+	struct pht_span span;
+
+	if (proc_read(pid, addr + off->str_length, head, PHT_STR_HEAD))
+		return 0;
+	span = pht_str_span(off, head, addr);
+	if (!span.kind || (span.size && proc_read(pid, pht_window_at(&span), window,
+						  pht_window_size(&span))))
+		return 0;
+	return pht_window_hash(&span, window);
+}
+
+static u64 bytes_part(pid_t pid, const struct pht_pyoffsets *off, u64 addr)
+{
+	struct pht_span span = {.at = addr + off->bytes_data};
+	u8 window[PHT_ID_WINDOW] = {0};
+	u64 size;
+
+	if (proc_read(pid, addr + off->bytes_size, &size, sizeof(size)) || size > PHT_SPAN_MAX)
+		return 0;
+	span.size = (u32)size;
+	if (size && proc_read(pid, span.at, window, pht_window_size(&span)))
+		return 0;
+	return pht_window_hash(&span, window);
+}
+
+static void read_parts(pid_t pid, const struct pht_pyoffsets *off, const struct fields *f,
+		       u64 parts[PHT_PART_NR])
+{
+	parts[PHT_PART_NAME] = str_part(pid, off, f->qualname ? f->qualname : f->name);
+	parts[PHT_PART_FILE] = str_part(pid, off, f->filename);
+	parts[PHT_PART_TABLE] = bytes_part(pid, off, f->linetable);
+}
+
+static u32 ident_of(const struct fields *f, const u64 parts[PHT_PART_NR], u32 without)
+{
+	u32 ident = pht_ident(f->name, f->filename, f->firstlineno);
+
+	for (int i = 0; i < PHT_PART_NR; i++)
+		if (parts[i] && !(without & 1u << i))
+			ident = pht_ident_add(ident, i, parts[i]);
+	return ident;
+}
+
+/*
+ * The unwinder takes no page faults: what was not in memory then, as parts of
+ * a static code object may well not have been, is missing from its identity.
+ */
+static int check_ident(pid_t pid, const struct pht_pyoffsets *off, const struct fields *f, u32 want)
+{
+	u64 parts[PHT_PART_NR];
+
+	read_parts(pid, off, f, parts);
+	for (u32 without = 0; without < 1u << PHT_PART_NR; without++)
+		if (ident_of(f, parts, without) == want)
+			return 0;
+	return -EAGAIN;
+}
+
+int pycode_ident(pid_t pid, const struct pht_pyoffsets *off, u64 addr, u32 *out)
+{
+	u64 parts[PHT_PART_NR];
+	struct fields f;
+	int err = read_fields(pid, off, addr, &f);
+
+	if (err)
+		return err;
+	read_parts(pid, off, &f, parts);
+	*out = ident_of(&f, parts, 0);
+	return 0;
 }
 
 int pycode_read(pid_t pid, const struct pht_pyoffsets *off, u64 addr, u32 want_ident,
@@ -114,9 +187,10 @@ int pycode_read(pid_t pid, const struct pht_pyoffsets *off, u64 addr, u32 want_i
 		return err;
 	code.firstlineno = before.firstlineno;
 	code.firsttraceable = before.firsttraceable;
-	code.ident = pht_ident(before.name, before.filename, before.firstlineno);
-	if (code.ident != (want_ident & ~PHT_IDENT_GEN))
-		return -EAGAIN;
+	err = check_ident(pid, off, &before, want_ident & ~PHT_IDENT_GEN);
+	if (err)
+		return err;
+	code.ident = want_ident & ~PHT_IDENT_GEN;
 	err = read_contents(pid, off, &before, &code);
 	err_after = read_fields(pid, off, addr, &after);
 	/* A failure to read what has been replaced meanwhile is the replacement's. */

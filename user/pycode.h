@@ -9,6 +9,9 @@
 #include "pht_abi.h"
 #include "util.h"
 
+#define PYCODE_PATH_CLIP 4096
+#define PYCODE_NAME_CLIP 1024
+
 struct pycode {
 	char *filename; /* owned, UTF-8, undecodable parts as \xNN, clipped to 4 KiB */
 	char *name;     /* co_qualname where there is one, else co_name; owned, clipped to 1 KiB */
@@ -26,6 +29,13 @@ struct pycode {
  */
 int pycode_read(pid_t pid, const struct pht_pyoffsets *off, u64 addr, u32 want_ident,
 		struct pycode *out);
+/* What pht_frame.ident would be now, bit 0 clear. */
+int pycode_ident(pid_t pid, const struct pht_pyoffsets *off, u64 addr, u32 *out);
+/*
+ * The same from a record that the unwinder sent.  -EAGAIN: the names are
+ * there but the line table is not, or (*out untouched) -ENODATA: nor are they.
+ */
+int pycode_from_record(const struct pht_code_head *rec, struct pycode *out);
 void pycode_free(struct pycode *code);
 
 /*
@@ -35,6 +45,9 @@ void pycode_free(struct pycode *code);
  */
 s32 pycode_line(const struct pht_pyoffsets *off, const struct pycode *code, s32 pos,
 		bool generator, bool *incomplete);
+
+/* n bytes of code points of kind (1, 2 or 4) bytes into a new UTF-8 string of at most max bytes. */
+int pystr_decode(const u8 *raw, size_t n, unsigned kind, size_t max, char **out);
 
 /* Read a str object into a new UTF-8 string. */
 int pystr_read(pid_t pid, const struct pht_pyoffsets *off, u64 addr, size_t max, char **out);

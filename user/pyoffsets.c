@@ -17,7 +17,7 @@
 	.ts_native_id = NO, .ts_status = NO, .fr_back = 24, .fr_code = 32, .fr_owner = NO,         \
 	.fr_skip_owner = NO, .fr_owner_gen = NO, .code_tag_mask = 0, .co_filename = 104,           \
 	.co_name = 112, .co_qualname = NO, .co_firstlineno = 40, .co_linetable = 120,              \
-	.co_code_adaptive = NO, .co_firsttraceable = NO
+	.co_code_adaptive = NO, .co_firsttraceable = NO, .co_version = NO
 
 /* What all frames since 3.11 have in common. */
 #define NEW_FRAMES                                                                                 \
@@ -73,6 +73,7 @@ static const struct pht_pyoffsets rows[] = {
 		.fr_size = 72,
 		.co_firstlineno = 72,
 		.co_code_adaptive = 184,
+		.co_version = NO,
 		.co_firsttraceable = 168},
 	[12] = {NEW_FRAMES,
 		NEW_STR,
@@ -98,13 +99,14 @@ static const struct pht_pyoffsets rows[] = {
 		.fr_size = 72,
 		.co_firstlineno = 68,
 		.co_code_adaptive = 192,
+		.co_version = 92,
 		.co_firsttraceable = 176},
 	[13] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
-		.rt_autotss_key = 1532, .co_firsttraceable = 184},
+		.rt_autotss_key = 1532, .co_firsttraceable = 184, .co_version = 92},
 	[14] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
-		.rt_autotss_key = 1532, .co_firsttraceable = 192, .code_tag_mask = 3},
+		.rt_autotss_key = 1532, .co_firsttraceable = 192, .co_version = 92, .code_tag_mask = 3},
 	[15] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
-		.rt_autotss_key = NO, .co_firsttraceable = 192, .code_tag_mask = 3},
+		.rt_autotss_key = NO, .co_firsttraceable = 192, .co_version = 92, .code_tag_mask = 3},
 };
 
 /* From interpreters.head, in every _PyRuntime that starts with _Py_DebugOffsets. */
@@ -224,6 +226,19 @@ static void set_field(struct pht_pyoffsets *o, u16 dst, u32 value)
 	memcpy((u8 *)o + dst, &value, sizeof(value));
 }
 
+/* What the unwinder reads of a code object in one go must hold all that it looks for. */
+static bool code_fits(const struct pht_pyoffsets *o)
+{
+	const u32 at[] = {o->co_filename, o->co_name, o->co_qualname, o->co_linetable,
+			  o->co_version};
+
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++)
+		if (at[i] < o->co_firstlineno ||
+		    at[i] + 8 > o->co_firstlineno + PHT_CODE_READ)
+			return false;
+	return true;
+}
+
 /* Every offset must lie, with its field, inside the struct it belongs to. */
 static int apply_debug(const u8 *table, u32 col, struct pht_pyoffsets *o)
 {
@@ -254,7 +269,7 @@ static int apply_debug(const u8 *table, u32 col, struct pht_pyoffsets *o)
 	}
 	/* PyUnicodeObject is PyCompactUnicodeObject and one pointer. */
 	o->str_data_compact = (u32)size[S_STR] - 8;
-	return o->co_firsttraceable + 4ull <= o->co_code_adaptive ? 0 : -EINVAL;
+	return code_fits(o) && o->co_firsttraceable + 4ull <= o->co_code_adaptive ? 0 : -EINVAL;
 }
 
 static u32 max_u32(u32 a, u32 b)

@@ -103,10 +103,23 @@ static int read_header(pid_t pid, const struct pht_pyoffsets *off, u64 addr, str
 	return compact ? 0 : proc_read(pid, h->data, &h->data, sizeof(h->data));
 }
 
+int pystr_decode(const u8 *raw, size_t n, unsigned kind, size_t max, char **out)
+{
+	struct utf8 text = {.buf = malloc(max + 1), .max = max};
+
+	if (!text.buf)
+		return -ENOMEM;
+	for (size_t i = 0; i < n / kind; i++)
+		if (!utf8_put(&text, code_point(raw, kind, i)))
+			break;
+	text.buf[text.len] = '\0';
+	*out = text.buf;
+	return 0;
+}
+
 int pystr_read(pid_t pid, const struct pht_pyoffsets *off, u64 addr, size_t max, char **out)
 {
 	AUTO_FREE u8 *raw = NULL;
-	struct utf8 text = {.max = max};
 	struct str_header h;
 	size_t n;
 	int err;
@@ -117,20 +130,10 @@ int pystr_read(pid_t pid, const struct pht_pyoffsets *off, u64 addr, size_t max,
 	if (err)
 		return err;
 	/* Every code point yields a byte at least. */
-	n = h.length < max ? h.length : max;
-	raw = malloc(n * h.kind + 1);
+	n = (h.length < max ? h.length : max) * h.kind;
+	raw = malloc(n + 1);
 	if (!raw)
 		return -ENOMEM;
-	err = n ? proc_read(pid, h.data, raw, n * h.kind) : 0;
-	if (err)
-		return err;
-	text.buf = malloc(max + 1);
-	if (!text.buf)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		if (!utf8_put(&text, code_point(raw, h.kind, i)))
-			break;
-	text.buf[text.len] = '\0';
-	*out = text.buf;
-	return 0;
+	err = n ? proc_read(pid, h.data, raw, n) : 0;
+	return err ? err : pystr_decode(raw, n, h.kind, max, out);
 }

@@ -132,59 +132,87 @@ static size_t next_pages(const struct residency *r, u64 from, u64 end, u64 *page
 	return n;
 }
 
+/* The part of anonymous memory that is looked through, and how far a block may reach. */
+struct gap {
+	u64 from, end, limit;
+};
+
 /* Blocks that malloc mapped begin at a page; between them may be anything. */
-static int scan_gap(struct rss_view *v, size_t i, u64 from, u64 end)
+static int scan_gap(struct rss_view *v, size_t i, struct gap *g)
 {
 	u64 pages[BATCH];
-	u8 heads[BATCH][16];
+	u8 heads[BATCH][GLIBC_MMAPPED_HEAD];
 	bool ok[BATCH];
 	size_t n;
 
-	while (from < end && (n = next_pages(&v->map[i].res, from, end, pages))) {
+	while (g->from < g->end && (n = next_pages(&v->map[i].res, g->from, g->end, pages))) {
 		int err = reader_gather(&v->reader, pages, n, heads, sizeof(heads[0]), ok);
 
 		if (err)
 			return err;
 		for (size_t k = 0; k < n; k++) {
-			u64 size;
+			u64 size, user;
 
-			if (!ok[k] || pages[k] < from)
+			if (!ok[k] || pages[k] < g->from)
 				continue;
-			size = glibc_mmapped_chunk(heads[k], pages[k], end);
-			from = pages[k] + (size ? size : PAGE);
+			size = glibc_mmapped_chunk(heads[k], pages[k], g->limit, &user);
+			g->from = pages[k] + (size ? size : PAGE);
 			if (!size)
 				continue;
-			rss_give(v, pages[k], from, RSS_MALLOC_MMAP);
+			rss_give(v, pages[k], g->from, RSS_MALLOC_MMAP);
 			v->out->mmapped_chunks++;
 		}
-		if (from <= pages[n - 1])
-			from = pages[n - 1] + PAGE;
+		if (g->from <= pages[n - 1])
+			g->from = pages[n - 1] + PAGE;
 	}
 	return 0;
 }
 
+/*
+ * Where anonymous memory that begins at `at` in mapping i ends.  numpy sets
+ * flags for all but the first page of a block, which cuts its mapping in two.
+ */
+static u64 limit_of(const struct rss_view *v, size_t i, u64 end)
+{
+	while (end == v->smaps.v[i].map.end && i + 1 < v->smaps.n &&
+	       v->smaps.v[i + 1].map.start == end && is_anon(&v->smaps.v[i + 1].map)) {
+		u64 next = v->smaps.v[++i].map.end;
+
+		if (rss_claimed(v, end, next))
+			break;
+		end = next;
+	}
+	return end;
+}
+
 int rss_take_mmapped_chunks(struct rss_view *v)
 {
+	struct gap g = {0};
 	size_t c = 0;
 
 	for (size_t i = 0; i < v->smaps.n; i++) {
 		const struct proc_map *m = &v->smaps.v[i].map;
-		u64 from = m->start;
 
 		if (!is_anon(m) || !v->smaps.v[i].rss)
 			continue;
+		/* A block found in the mapping before may reach into this one. */
+		if (g.from < m->start)
+			g.from = m->start;
 		while (c < v->nclaim && v->claim[c].end <= m->start)
 			c++;
-		for (size_t k = c; from < m->end; k++) {
+		for (size_t k = c; g.from < m->end; k++) {
 			bool more = k < v->nclaim && v->claim[k].start < m->end;
-			u64 to = more ? v->claim[k].start : m->end;
-			int err = to > from ? scan_gap(v, i, from, to) : 0;
+			int err;
 
+			g.end = more ? v->claim[k].start : m->end;
+			g.limit = more ? g.end : limit_of(v, i, g.end);
+			err = scan_gap(v, i, &g);
 			if (err)
 				return err;
 			if (!more)
 				break;
-			from = v->claim[k].end;
+			if (g.from < v->claim[k].end)
+				g.from = v->claim[k].end;
 		}
 	}
 	return 0;

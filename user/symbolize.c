@@ -68,29 +68,69 @@ void symbolizer_free(struct symbolizer *sym)
 	free(sym);
 }
 
+/* Addresses have 47 bits; the pid goes above them. */
+static u64 code_key(const struct pyinfo *info, u64 code)
+{
+	return code ^ (u64)info->pid << 47;
+}
+
+/* Takes the entry over. */
+static struct code_entry *code_put(struct symbolizer *sym, u64 key, u32 ident, struct code_entry *e)
+{
+	if (!e->err) {
+		e->file = intern(sym->names, e->code.filename);
+		e->function = intern(sym->names, e->code.name);
+		/* Only the table is still needed. */
+		free(TAKE_PTR(e->code.filename));
+		free(TAKE_PTR(e->code.name));
+	}
+	if (!hashmap_put(&sym->codes, key, ident, e))
+		return e;
+	code_entry_free(e);
+	return NULL;
+}
+
 static struct code_entry *code_get(struct symbolizer *sym, const struct pyinfo *info,
 				   const struct pht_frame *f)
 {
-	/* Addresses have 47 bits; the pid goes above them. */
-	u64 a = f->code ^ (u64)info->pid << 47;
-	u64 b = f->ident & ~PHT_IDENT_GEN;
-	struct code_entry *e = hashmap_get(&sym->codes, a, b);
+	u64 key = code_key(info, f->code);
+	u32 ident = f->ident & ~PHT_IDENT_GEN;
+	struct code_entry *e = hashmap_get(&sym->codes, key, ident);
 
 	if (e)
 		return e;
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;
-	e->err = pycode_read(info->pid, &info->off, f->code, f->ident, &e->code);
-	if (!e->err) {
-		e->file = intern(sym->names, e->code.filename);
-		e->function = intern(sym->names, e->code.name);
+	e->err = pycode_read(info->pid, &info->off, f->code, ident, &e->code);
+	return code_put(sym, key, ident, e);
+}
+
+void symbolize_code(struct symbolizer *sym, const struct pyinfo *info,
+		    const struct pht_code_head *rec)
+{
+	u64 key = code_key(info, rec->ev.value);
+	struct code_entry *e;
+	struct pycode whole;
+
+	if (hashmap_get(&sym->codes, key, rec->ident))
+		return;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return;
+	e->err = pycode_from_record(rec, &e->code);
+	if (e->err && !pycode_read(info->pid, &info->off, rec->ev.value, rec->ident, &whole)) {
+		pycode_free(&e->code);
+		e->code = whole;
+		e->err = 0;
 	}
-	if (hashmap_put(&sym->codes, a, b, e)) {
+	/* Names without lines are better than neither. */
+	if (e->err == -EAGAIN)
+		e->err = 0;
+	if (e->err)
 		code_entry_free(e);
-		return NULL;
-	}
-	return e;
+	else
+		code_put(sym, key, rec->ident, e);
 }
 
 /* False for frames that tracebacks leave out. */

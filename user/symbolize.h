@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stacks of code addresses -> frames with names and lines.  Each code object
- * is read once, at first sight, while it is still there; each stack is
- * resolved once.  Memory: bounded by the kernel's stack table (16,384 stacks
+ * Stacks of code addresses -> frames with names and lines.  Each code object's
+ * names come once, at first sight, from the unwinder, which sees it alive; what
+ * it could not send is read from the target, if it is still there.  Each stack
+ * is resolved once.  Memory: bounded by the kernel's stack table (16,384 stacks
  * of at most 128 frames) and the interning bound.
  */
 #ifndef PHT_SYMBOLIZE_H
@@ -22,6 +23,9 @@ struct sym_stack {
 struct symbolizer *symbolizer_new(void);
 void symbolizer_free(struct symbolizer *sym);
 
+/* Keep the names that the unwinder sent; those it did not send are read from the target. */
+void symbolize_code(struct symbolizer *sym, const struct pyinfo *info,
+		    const struct pht_code_head *rec);
 /* Resolve a stack of process info unless it is known already; NULL on no memory. */
 const struct sym_stack *symbolize_stack(struct symbolizer *sym, const struct pyinfo *info,
 					u64 stack_id, const struct pht_stack *stack);

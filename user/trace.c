@@ -3,28 +3,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <langinfo.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
 #include "governor.h"
 #include "log.h"
+#include "report_style.h"
 #include "session.h"
 
 struct trace {
 	const struct opts *opts;
+	const struct trace_sink *sink; /* NULL: print to out */
 	struct probes *probes;
 	struct drain_events *events;
 	struct governor governor;
 	struct session *sessions; /* owned */
 	size_t nsessions;
 	FILE *out;
-	bool tty, color;
+	bool tty;
 	int epoll, signals, refresh, deadline, tick; /* fds */
 	bool stop;
 };
@@ -46,37 +46,20 @@ static void on_event(void *ctx, const struct pht_event *ev)
 		return;
 	if (ev->type == PHT_EV_STACK)
 		session_on_stack(s, t->probes, ev->value);
+	else if (ev->type == PHT_EV_CODE)
+		symbolize_code(s->sym, &s->info, (const struct pht_code_head *)ev);
 	else if (ev->type == PHT_EV_EXEC)
 		session_end(s, t->probes, "the process executed another program");
 	else if (ev->type == PHT_EV_FORK)
 		log_info("process %u forked %u, which is not traced", ev->tgid, (u32)ev->value);
 }
 
-/* 0 = unknown. */
-static void terminal_size(FILE *out, int *width, int *height)
-{
-	struct winsize ws;
-	const char *columns = getenv("COLUMNS");
-	int n = columns ? atoi(columns) : 0;
-
-	*width = n >= 40 && n <= 1000 ? n : 120;
-	*height = 0;
-	if (!ioctl(fileno(out), TIOCGWINSZ, &ws) && ws.ws_col > 0) {
-		*width = ws.ws_col;
-		*height = ws.ws_row;
-	}
-}
-
 static int print_report(struct trace *t, struct report *r, size_t index)
 {
-	struct report_style style = {
-		.color = t->color,
-		.callers = true,
-		.clear = t->tty && index == 0,
-		.ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0,
-	};
+	struct report_style style;
 
-	terminal_size(t->out, &style.width, &style.height);
+	report_style_for(t->out, &style);
+	style.clear = t->tty && index == 0;
 	/* The last report stays: it may be longer than the screen. */
 	if (r->final || t->nsessions > 1)
 		style.height = 0;
@@ -87,11 +70,35 @@ static int print_report(struct trace *t, struct report *r, size_t index)
 	return report_json(t->out, r);
 }
 
-static int print_reports(struct trace *t, bool final)
+static int sink_reports(struct trace *t, bool final)
 {
 	struct drained d;
 	int err = drain_tables(t->probes, &d);
 
+	if (err)
+		return err;
+	for (size_t i = 0; i < t->nsessions && !err; i++) {
+		struct report r;
+
+		err = session_report(&t->sessions[i], t->probes, &d, t->opts, &r);
+		if (err)
+			break;
+		r.final = final;
+		err = t->sink->report(t->sink->ctx, &r, &d);
+		free(r.rows);
+	}
+	drained_free(&d);
+	return err;
+}
+
+static int print_reports(struct trace *t, bool final)
+{
+	struct drained d;
+	int err;
+
+	if (t->sink)
+		return sink_reports(t, final);
+	err = drain_tables(t->probes, &d);
 	if (err)
 		return err;
 	if (t->opts->output && ftruncate(fileno(t->out), 0) && errno != EINVAL)
@@ -157,7 +164,7 @@ static int open_loop(struct trace *t)
 	signal(SIGPIPE, SIG_IGN);
 	t->epoll = epoll_create1(EPOLL_CLOEXEC);
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	t->refresh = timer(t->tty && !t->opts->json ? first : 0, t->opts->interval);
+	t->refresh = timer(t->sink || (t->tty && !t->opts->json) ? first : 0, t->opts->interval);
 	t->deadline = timer(0, 0);
 	t->tick = timer(1, 1);
 	err = watch(t, t->signals) ?: watch(t, t->refresh) ?: watch(t, t->deadline) ?:
@@ -266,6 +273,8 @@ static int open_output(struct trace *t)
 {
 	int fd;
 
+	if (t->sink)
+		return t->sink->open(t->sink->ctx);
 	if (!t->opts->output) {
 		t->out = stdout;
 	} else {
@@ -275,7 +284,6 @@ static int open_output(struct trace *t)
 	if (!t->out)
 		return log_err_r(-errno, "cannot write %s: %s", t->opts->output, strerror(errno));
 	t->tty = isatty(fileno(t->out));
-	t->color = t->tty && !(getenv("NO_COLOR") && *getenv("NO_COLOR"));
 	return 0;
 }
 
@@ -318,11 +326,16 @@ static int run(struct trace *t)
 	return err;
 }
 
-int trace_main(const struct opts *given)
+int trace_main(const struct opts *opts)
+{
+	return trace_to_sink(opts, NULL);
+}
+
+int trace_to_sink(const struct opts *given, const struct trace_sink *sink)
 {
 	struct opts resolved = *given;
 	const struct opts *opts = &resolved;
-	struct trace t = { .opts = opts, .governor.guard.stats_fd = -1, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1,
+	struct trace t = { .opts = opts, .sink = sink, .governor.guard.stats_fd = -1, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1,
 			   .tick = -1 };
 	int fds[5], err;
 

@@ -232,6 +232,41 @@ BASE:
 3:	ARGS(%rcx, PHT_TFN_REALLOCARRAY, PHT_TS_LIBC | PHT_TS_ZEROFREE | PHT_TS_NEST)
 	jmp	SYM(realloc)
 
+	ENTRY(PHT_TFN_VALLOC)
+	test	%rdi, %rdi
+	js	3f
+	ANY(%rdi, PHT_TFN_VALLOC, PHT_TS_LIBC)
+3:	jmp	*ORIG(PHT_TFN_VALLOC)
+
+	ENTRY(PHT_TFN_PVALLOC)
+	test	%rdi, %rdi
+	js	3f
+	ANY(%rdi, PHT_TFN_PVALLOC, PHT_TS_LIBC)
+3:	jmp	*ORIG(PHT_TFN_PVALLOC)
+
+/* Mappings are rare: the kernel side samples them. */
+	ENTRY(PHT_TFN_MMAP)
+	cmpl	$0, CTL(PHT_CTL_GEN)
+	jne	SYM(mmap)
+	jmp	*ORIG(PHT_TFN_MMAP)
+
+	ENTRY(PHT_TFN_MUNMAP)
+	cmpl	$0, CTL(PHT_CTL_GEN)
+	je	1f
+	push	%rdi
+	push	%rsi
+	mov	%rsi, %rdx
+	mov	$PHT_TS_MMAP, %esi
+	call	SYM(free_site)
+	pop	%rsi
+	pop	%rdi
+1:	jmp	*ORIG(PHT_TFN_MUNMAP)
+
+	ENTRY(PHT_TFN_MREMAP)
+	cmpl	$0, CTL(PHT_CTL_GEN)
+	jne	SYM(mremap)
+	jmp	*ORIG(PHT_TFN_MREMAP)
+
 /*
  * rdi = list of struct pht_tramp_swap, esi = how many, rsp = a signal frame.
  * A stopped thread is sent here; rt_sigreturn puts it back where it was, with
@@ -288,12 +323,12 @@ SYM(taken):
 	call	SYM(insert)
 	lock incq CTL(PHT_CTL_SAMPLES)
 SYM(report):
-	mov	CTL(PHT_CTL_SITE), %r8d
-	cmp	$PHT_SITE_NOP1, %r8d
+	mov	CTL(PHT_CTL_SITE), %r9d
+	cmp	$PHT_SITE_NOP1, %r9d
 	je	SYM(alloc_nop1)
-	cmp	$PHT_SITE_NOP5, %r8d
+	cmp	$PHT_SITE_NOP5, %r9d
 	je	SYM(alloc_nop5)
-	cmp	$PHT_SITE_NOP10, %r8d
+	cmp	$PHT_SITE_NOP10, %r9d
 	je	SYM(alloc_nop10)
 	ret
 SYM(failed):
@@ -453,6 +488,65 @@ SYM(posix_memalign):
 	jnz	SYM(taken)
 	ret
 
+/* Zero flag: not inside a call that is counted.  Keeps all but r11. */
+	.balign	64
+SYM(nested):
+	push	%rcx
+	push	%r9
+	SLOT
+	mov	THR(PHT_THR_NEST), %r11d
+	pop	%r9
+	pop	%rcx
+	test	%r11d, %r11d
+	jz	1f
+	sub	%esp, %r11d
+	cmp	$PHT_NEST_WINDOW, %r11d
+	sbb	%r11d, %r11d
+1:	ret
+
+SYM(mmap):
+	call	SYM(nested)
+	jnz	1f
+	push	%rcx
+	push	%rsi
+	push	%rsi		/* alignment */
+	call	*ORIG(PHT_TFN_MMAP)
+	pop	%rdx
+	pop	%rdx
+	pop	%r8
+	cmp	$-1, %rax
+	je	2f
+	mov	%rax, %rdi
+	mov	$PHT_TS_MMAP, %esi
+	xor	%ecx, %ecx
+	jmp	SYM(report)
+1:	jmp	*ORIG(PHT_TFN_MMAP)
+2:	ret
+
+/* As realloc; what it moves may be whole, or part of what mmap gave. */
+SYM(mremap):
+	call	SYM(nested)
+	jnz	3f
+	push	%rdi
+	push	%rdx
+	push	%rsi
+	mov	$(PHT_TS_MMAP | PHT_TS_REALLOC), %esi
+	call	SYM(free_site)
+	mov	(%rsp), %rsi
+	call	*ORIG(PHT_TFN_MREMAP)
+	pop	%rsi
+	pop	%rdx
+	pop	%rdi
+	xor	%ecx, %ecx
+	xor	%r8d, %r8d
+	mov	$(PHT_TS_MMAP | PHT_TS_UNDO), %esi
+	cmp	$-1, %rax
+	je	SYM(report)
+	mov	$PHT_TS_MMAP, %esi
+	mov	%rax, %rdi
+	jmp	SYM(report)
+3:	jmp	*ORIG(PHT_TFN_MREMAP)
+
 /* A free whose address shares a filter byte with a sample: r10 = address, r11 = original. */
 	.balign	64
 SYM(free_hit):
@@ -473,12 +567,14 @@ SYM(report_free):
 	cmpl	$0, CTL(PHT_CTL_GEN)
 	je	1f
 	lock incq CTL(PHT_CTL_FREES)
-	mov	CTL(PHT_CTL_SITE), %r8d
-	cmp	$PHT_SITE_NOP1, %r8d
+/* Only r9 is lost. */
+SYM(free_site):
+	mov	CTL(PHT_CTL_SITE), %r9d
+	cmp	$PHT_SITE_NOP1, %r9d
 	je	SYM(free_nop1)
-	cmp	$PHT_SITE_NOP5, %r8d
+	cmp	$PHT_SITE_NOP5, %r9d
 	je	SYM(free_nop5)
-	cmp	$PHT_SITE_NOP10, %r8d
+	cmp	$PHT_SITE_NOP10, %r9d
 	je	SYM(free_nop10)
 1:	ret
 

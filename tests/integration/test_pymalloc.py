@@ -111,7 +111,9 @@ class Identity(Case):
                 self.assertIn(" free PyDictObjects * ", inside)
                 self.assertEqual(stats(s.pid), inside)
                 self.assertEqual(stats(s.pid, "--freeze"), inside)
-                self.assertIn(harness.state(s.pid), "Tt", "stopped before, stopped after")
+                # let go, it goes back to its stop without running any code of its own
+                harness.wait_until("it to be stopped again", lambda: harness.state(s.pid) == "T")
+                self.assertEqual(stats(s.pid), inside)
                 s.go_on()
                 same += 1
         s.close()
@@ -316,6 +318,82 @@ class Freezing(Case):
         finally:
             stop.set()
             thread.join()
+
+
+class Hostile(Case):
+    """A process that lies about its heap."""
+
+    # Overwrites its own table of arenas: found where the JSON of a first look says.
+    LIAR = """
+import ctypes, mmap, sys, time
+print("ready", flush=True)
+at, maxat, times, high, n, carved = map(int, sys.stdin.readline().split())
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+NORESERVE, PRIVATE_ANON = 0x4000, 0x22
+def space(size, prot):
+    p = libc.mmap(None, size, prot, NORESERVE | PRIVATE_ANON, -1, 0)
+    assert p != ctypes.c_void_p(-1).value
+    return p
+table = space(n * 48, 3)
+base = (space((n + 1) << 20, 1) + (1 << 20) - 1) & ~((1 << 20) - 1)
+words = (ctypes.c_uint64 * (n * 6)).from_address(table)
+for i in range(n):
+    words[6 * i] = base + (i << 20)
+    words[6 * i + 1] = base + (i << 20) + (carved << 14)
+    words[6 * i + 2] = 64 << 32
+ctypes.c_uint64.from_address(times).value = ctypes.c_uint64.from_address(high).value = n
+ctypes.c_uint64.from_address(at).value = table
+ctypes.c_uint32.from_address(maxat).value = n
+sys.stdout.write("done\\n"); sys.stdout.flush()
+time.sleep(1000)
+"""
+
+    def lie(self, n, carved):
+        """A process that claims n arenas of 1 MiB, with so many pools each."""
+        interpreter = next((i for i in interpreters() if i.version == "3.11.7"), None)
+        if not interpreter:
+            self.skipTest("needs pyenv's 3.11, whose variables have symbols")
+        p = harness.Process(interpreter.command("-c", self.LIAR))
+        self.addCleanup(p.close)
+        p.read_line()
+        with open("/proc/%d/maps" % p.pid) as f:
+            lib = next(l.split() for l in f if "libpython3.11" in l)
+        nm = subprocess.run(["nm", lib[5]], stdout=subprocess.PIPE, check=True,
+                            universal_newlines=True).stdout
+        symbols = {l.split()[2]: int(l.split()[0], 16) for l in nm.splitlines()
+                   if len(l.split()) == 3}
+        base = int(lib[0].split("-")[0], 16)
+        names = ("arenas", "maxarenas", "ntimes_arena_allocated", "narenas_highwater")
+        p.tell(" ".join(str(base + symbols[name]) for name in names) + " %d %d" % (n, carved))
+        self.assertEqual(p.read_line(), "done")
+        return p
+
+    def look(self, p):
+        start = time.monotonic()
+        # 200 MiB of address space beyond what an idle one needs
+        done = pymalloc("-p", p.pid, "-f", "json", command=[
+            "prlimit", "--as=%d" % (600 << 20), harness.BIN])
+        self.assertLess(time.monotonic() - start, 12)
+        return done
+
+    def test_a_terabyte(self):
+        done = self.look(self.lie(1 << 20, 64))
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("in time", done.err)
+
+    def test_many_arenas_without_pools(self):
+        done = self.look(self.lie(1 << 19, 0))
+        self.assertEqual(done.code, 0, done)
+        m = json.loads(done.out)
+        self.assertEqual(m["arenas"]["current"], 1 << 19)
+        self.assertEqual(m["bytes"]["in_use"], 0)
+
+    def test_a_count_beyond_belief(self):
+        done = self.look(self.lie((1 << 20) + 1, 0))
+        self.assertEqual(done.code, 1, done)
+        self.assertEqual(len(done.err.splitlines()), 1, done)
 
 
 class Errors(Case):

@@ -171,7 +171,7 @@ static inline void scan(struct target *t)
 	assert_int_equal(proc_maps_read(t->pid, &t->maps), 0);
 	assert_int_equal(allocfind(t->pid, &t->maps, &t->heap, &t->mm), 0);
 	clock_gettime(CLOCK_MONOTONIC, &a);
-	assert_int_equal(got_scan(&t->info, &t->maps, &t->heap, &t->got), 0);
+	assert_int_equal(got_scan(&t->info, &t->maps, &t->heap, &t->mm, &t->got), 0);
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	assert_true(t->got.settled);
 	assert_int_equal(t->got.skipped, 0);
@@ -182,10 +182,9 @@ static inline void scan(struct target *t)
 
 static inline enum alloc_func func_named(const char *name)
 {
-	for (int f = 0; f < AF_NR; f++)
-		if (got_func_symbol(f) && !strcmp(got_func_symbol(f), name))
-			return f;
-	return AF_NR;
+	int f = got_func_by_name(name);
+
+	return f < 0 ? AF_NR : (enum alloc_func)f;
 }
 
 static inline struct got_object *object(struct target *t, const char *suffix)

@@ -60,6 +60,13 @@ static size_t check_truth(struct target *t, struct got_object *o)
 	return n;
 }
 
+static u64 true_function(struct target *t, enum alloc_func f)
+{
+	const struct alloc_family *from = got_is_mapping(f) ? &t->mm : &t->heap;
+
+	return from->f[f].vaddr + from->bias;
+}
+
 static void check_slots(struct target *t)
 {
 	size_t n = 0;
@@ -76,8 +83,7 @@ static void check_slots(struct target *t)
 		assert_true(value == s->value);
 		assert_true(m && m->w == s->writable && !m->x);
 		assert_string_equal(m->path, t->got.objects[s->object].path);
-		assert_int_equal(s->state == GOT_RESOLVED,
-				 value == t->heap.f[s->func].vaddr + t->heap.bias);
+		assert_int_equal(s->state == GOT_RESOLVED, value == true_function(t, s->func));
 	}
 }
 

@@ -154,20 +154,21 @@ static void test_hostile_links(void **state)
 static void test_nothing(void **state)
 {
 	struct pyinfo info = {.pid = getpid()}, gone = {.pid = 1 << 30};
-	struct alloc_family heap = {.bias = 0};
+	struct alloc_family heap = {.bias = 0}, mm = {.bias = 0};
 	struct got_slots out = {.n = 7};
 	struct proc_maps maps = {0};
 
-	assert_int_equal(got_scan(&info, &maps, &heap, &out), -ENOENT);
+	assert_int_equal(got_scan(&info, &maps, &heap, &mm, &out), -ENOENT);
 	heap.f[AF_MALLOC].vaddr = 4096;
-	assert_int_equal(got_scan(&gone, &maps, &heap, &out), -ESRCH);
+	assert_int_equal(got_scan(&gone, &maps, &heap, &mm, &out), -ESRCH);
 	assert_int_equal(out.n, 7);
-	assert_int_equal(got_scan(&info, &maps, &heap, &out), 0);
+	assert_int_equal(got_scan(&info, &maps, &heap, &mm, &out), 0);
 	assert_int_equal(out.n + out.nobjects, 0);
 	got_slots_free(&out);
 	assert_int_equal(got_entry(AF_MALLOC), PHT_TFN_MALLOC);
 	assert_int_equal(got_entry(AF_REALLOCARRAY), PHT_TFN_REALLOCARRAY);
-	assert_int_equal(got_entry(AF_MMAP), -ENOENT);
+	assert_int_equal(got_entry(AF_MMAP), PHT_TFN_MMAP);
+	assert_int_equal(got_entry(AF_NEW), -ENOENT);
 }
 
 int main(void)

@@ -267,6 +267,8 @@ static void test_libc_family(void **state)
 	void *(*alignedf)(size_t, size_t) = (void *)(page + PHT_ENTRY(PHT_TFN_ALIGNED_ALLOC));
 	void *(*memalignf)(size_t, size_t) = (void *)(page + PHT_ENTRY(PHT_TFN_MEMALIGN));
 	int (*posixf)(void **, size_t, size_t) = (void *)(page + PHT_ENTRY(PHT_TFN_POSIX_MEMALIGN));
+	void *(*vallocf)(size_t) = (void *)(page + PHT_ENTRY(PHT_TFN_VALLOC));
+	void *(*pvallocf)(size_t) = (void *)(page + PHT_ENTRY(PHT_TFN_PVALLOC));
 
 	freef(mallocf(300));
 	freef(callocf(20, 20));
@@ -274,9 +276,11 @@ static void test_libc_family(void **state)
 	freef(memalignf(64, 600));
 	assert_int_equal(posixf(&p, 64, 700), 0);
 	freef(p);
-	assert_int_equal(nallocs, 5);
-	assert_int_equal(nfrees, 5);
-	for (unsigned i = 0; i < 5; i++) {
+	freef(vallocf(800));
+	freef(pvallocf(900));
+	assert_int_equal(nallocs, 7);
+	assert_int_equal(nfrees, 7);
+	for (unsigned i = 0; i < 7; i++) {
 		assert_int_equal(allocs[i].ptr, frees[i].ptr);
 		assert_int_equal(allocs[i].flags, PHT_TS_LIBC);
 		assert_int_equal(allocs[i].size, 300 + 100 * i);
@@ -299,6 +303,84 @@ static void test_libc_family(void **state)
 	assert_int_equal(posixf(&p, 64, 300), 12);
 	assert_ptr_equal(p, (void *)1);
 	assert_int_equal(nallocs, 3);
+}
+
+typedef void *(*mmap_fn)(void *, size_t, int, int, int, off_t);
+typedef int (*munmap_fn)(void *, size_t);
+typedef void *(*mremap_fn)(void *, size_t, size_t, int, ...);
+
+#define MAP_A ((void *)0x200000001000)
+#define MAP_B ((void *)0x200000009000)
+
+static __attribute__((noinline)) void *call_mmap(size_t len)
+{
+	return FN(mmap_fn, PHT_TFN_MMAP)((void *)1, len, 3, 0x21, -1, 0x77000);
+}
+
+static void map_all(void)
+{
+	give = MAP_A;
+	assert_ptr_equal(call_mmap(4096), MAP_A);
+	give = MAP_B;
+	assert_ptr_equal(FN(mremap_fn, PHT_TFN_MREMAP)(MAP_A, 4096, 8192, 3, 0x5000ul), MAP_B);
+	fail = true;
+	assert_ptr_equal(FN(mremap_fn, PHT_TFN_MREMAP)(MAP_B, 4096, 12288, 3, 0x5000ul),
+			 MAP_FAILED);
+	assert_ptr_equal(call_mmap(4096), MAP_FAILED);
+	fail = false;
+	assert_int_equal(FN(munmap_fn, PHT_TFN_MUNMAP)(MAP_B, 4096), 0);
+	assert_int_equal(FN(munmap_fn, PHT_TFN_MUNMAP)((void *)8, 4096), -1);
+}
+
+static void mmap_inside(void)
+{
+	inside = NULL;
+	give = MAP_A;
+	assert_ptr_equal(call_mmap(4096), MAP_A);
+	give = NULL;
+}
+
+/* Each call passes a site, whatever R is; all of them reach the original. */
+static void test_mappings(void **state)
+{
+	map_page(512, PHT_TRAMP_BIG_RAW);
+	map_all();
+	assert_int_equal(calls, 6);
+	assert_int_equal(nallocs + nfrees, 0);
+
+	enable(1ull << 40);
+	map_all();
+	assert_int_equal(calls, 12);
+	assert_int_equal(nallocs, 3);
+	assert_int_equal(allocs[0].ptr, (uintptr_t)MAP_A);
+	assert_int_equal(allocs[0].flags, PHT_TS_MMAP);
+	assert_int_equal(allocs[0].size, 4096);
+	assert_int_equal(allocs[0].r, 0);
+	assert_int_equal(allocs[0].map_flags, 0x21);
+	assert_in_range(allocs[0].ret, (uintptr_t)call_mmap, (uintptr_t)call_mmap + 256);
+	assert_int_equal(allocs[1].ptr, (uintptr_t)MAP_B);
+	assert_int_equal(allocs[1].flags, PHT_TS_MMAP);
+	assert_int_equal(allocs[1].size, 8192);
+	assert_int_equal(allocs[1].map_flags, 0);
+	assert_int_equal(allocs[2].ptr, (uintptr_t)MAP_B);
+	assert_int_equal(allocs[2].flags, PHT_TS_MMAP | PHT_TS_UNDO);
+	assert_int_equal(nfrees, 4);
+	assert_int_equal(frees[0].ptr, (uintptr_t)MAP_A);
+	assert_int_equal(frees[0].flags, PHT_TS_MMAP | PHT_TS_REALLOC);
+	assert_int_equal(frees[1].ptr, (uintptr_t)MAP_B);
+	assert_int_equal(frees[2].ptr, (uintptr_t)MAP_B);
+	assert_int_equal(frees[2].flags, PHT_TS_MMAP);
+	assert_int_equal(frees[2].size, 4096);
+	assert_int_equal(set_population() + filter_population(), 0);
+
+	/* What an allocator maps within a call that is counted belongs to it. */
+	nallocs = 0;
+	inside = mmap_inside;
+	FN(realloc_fn, PHT_TFN_OBJ + 2)(CTX, NULL, 300);
+	assert_int_equal(nallocs, 0);
+	give = MAP_A;
+	call_mmap(4096);
+	assert_int_equal(nallocs, 1);
 }
 
 static void test_site_choice(void **state)
@@ -339,12 +421,12 @@ static void test_disabled_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(test_image),	   BOTH(test_disabled_passes_through),
-		BOTH(test_every_call),	   BOTH(test_return_address_at_site),
-		BOTH(test_realloc_calls),  BOTH(test_nesting),
-		BOTH(test_longjmp_out),	   BOTH(test_odd_sizes),
-		BOTH(test_libc_family),	   BOTH(test_site_choice),
-		BOTH(test_disabled_again),
+		BOTH(test_image),	  BOTH(test_disabled_passes_through),
+		BOTH(test_every_call),	  BOTH(test_return_address_at_site),
+		BOTH(test_realloc_calls), BOTH(test_nesting),
+		BOTH(test_longjmp_out),	  BOTH(test_odd_sizes),
+		BOTH(test_libc_family),	  BOTH(test_mappings),
+		BOTH(test_site_choice),	  BOTH(test_disabled_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,22 +34,24 @@ static enum tramp_flavour flavour;
 
 struct seen {
 	u64 ptr, flags, size, r, ret;
+	u64 map_flags; /* r8 */
 };
 
 static struct seen allocs[64], frees[64];
 static unsigned nallocs, nfrees;
 static bool record = true;
 
-__attribute__((used)) static void on_alloc(u64 ptr, u64 flags, u64 size, u64 r, const u64 *rsp)
+__attribute__((used)) static void on_alloc(u64 ptr, u64 flags, u64 size, u64 r, u64 map_flags,
+					   const u64 *rsp)
 {
 	if (record && nallocs < ARRAY_SIZE(allocs))
-		allocs[nallocs++] = (struct seen){ptr, flags, size, r, *rsp};
+		allocs[nallocs++] = (struct seen){ptr, flags, size, r, *rsp, map_flags};
 }
 
-__attribute__((used)) static void on_free(u64 ptr, u64 flags)
+__attribute__((used)) static void on_free(u64 ptr, u64 flags, u64 size)
 {
 	if (record && nfrees < ARRAY_SIZE(frees))
-		frees[nfrees++] = (struct seen){.ptr = ptr, .flags = flags};
+		frees[nfrees++] = (struct seen){.ptr = ptr, .flags = flags, .size = size};
 }
 
 /* As a uprobe: every register survives. */
@@ -58,7 +60,7 @@ __attribute__((used)) static void on_free(u64 ptr, u64 flags)
 		"push %rbp\n mov %rsp, %rbp\n"                                                     \
 		"push %rax\n push %rcx\n push %rdx\n push %rsi\n push %rdi\n"                      \
 		"push %r8\n push %r9\n push %r10\n push %r11\n push %r11\n"                        \
-		"lea 16(%rbp), %r8\n and $-16, %rsp\n call " #callee "\n"                          \
+		"lea 16(%rbp), %r9\n and $-16, %rsp\n call " #callee "\n"                          \
 		"lea -80(%rbp), %rsp\n"                                                            \
 		"pop %r11\n pop %r11\n pop %r10\n pop %r9\n pop %r8\n"                             \
 		"pop %rdi\n pop %rsi\n pop %rdx\n pop %rcx\n pop %rax\n"                           \
@@ -194,6 +196,34 @@ static inline void *l_reallocarray(void *p, size_t n, size_t m)
 	return __builtin_mul_overflow(n, m, &bytes) ? NULL : realloc(p, bytes);
 }
 
+static inline void *l_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
+{
+	enter(CTX);
+	assert_int_equal((uintptr_t)addr, 1);
+	assert_int_equal(prot, 3);
+	assert_int_equal(flags, 0x21);
+	assert_int_equal(fd, -1);
+	assert_int_equal(off, 0x77000);
+	return fail ? MAP_FAILED : hand_out(len);
+}
+
+static inline int l_munmap(void *addr, size_t len)
+{
+	enter(CTX);
+	assert_int_equal(len, 4096);
+	return is_fake(addr) ? 0 : -1;
+}
+
+static inline void *l_mremap(void *addr, size_t from, size_t to, int flags, void *there)
+{
+	enter(CTX);
+	assert_int_equal(from, 4096);
+	assert_int_equal(flags, 3);
+	assert_int_equal((uintptr_t)there, 0x5000);
+	assert_true(is_fake(addr));
+	return fail ? MAP_FAILED : hand_out(to);
+}
+
 /* ---- set-up ---- */
 
 static inline u8 *thread_words(void)
@@ -232,7 +262,12 @@ static inline void map_page(u64 small_max, u32 big_mode)
 			 [PHT_TFN_ALIGNED_ALLOC] = (uintptr_t)l_aligned,
 			 [PHT_TFN_MEMALIGN] = (uintptr_t)l_aligned,
 			 [PHT_TFN_POSIX_MEMALIGN] = (uintptr_t)l_posix_memalign,
-			 [PHT_TFN_REALLOCARRAY] = (uintptr_t)l_reallocarray},
+			 [PHT_TFN_REALLOCARRAY] = (uintptr_t)l_reallocarray,
+			 [PHT_TFN_VALLOC] = (uintptr_t)l_malloc,
+			 [PHT_TFN_PVALLOC] = (uintptr_t)l_malloc,
+			 [PHT_TFN_MMAP] = (uintptr_t)l_mmap,
+			 [PHT_TFN_MUNMAP] = (uintptr_t)l_munmap,
+			 [PHT_TFN_MREMAP] = (uintptr_t)l_mremap},
 	};
 
 	for (int d = 0; d < PHT_TFN_TABLES; d += 4) {

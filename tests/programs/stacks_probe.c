@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A Python extension that allocates on demand, and nothing else on the same
+ * line: its functions take no arguments and return None, so that a stack
+ * sampled in one of them is known to be that of its own allocation.
+ *
+ * The few declarations of CPython's stable ABI that it needs are written out:
+ * one build then serves every version, and no Python headers have to be there.
+ */
+#include <malloc.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct object object;
+typedef object *(*method)(object *self, object *arg);
+
+struct method_def {
+	const char *name;
+	method call;
+	int flags;
+	const char *doc;
+};
+
+struct module_slot {
+	int id;
+	void *value;
+};
+
+struct module_def {
+	/* PyModuleDef_Base: an object's header and three words */
+	ptrdiff_t refs;
+	void *type;
+	object *(*init)(void);
+	ptrdiff_t index;
+	object *copy;
+	/* the module */
+	const char *name, *doc;
+	ptrdiff_t size;
+	struct method_def *methods;
+	struct module_slot *slots;
+	void *traverse, *clear, *free;
+};
+
+#ifdef __x86_64__
+/* So that what is built here also loads in a chroot with an older glibc. */
+__asm__(".symver pthread_create, pthread_create@GLIBC_2.2.5");
+__asm__(".symver pthread_join, pthread_join@GLIBC_2.2.5");
+#endif
+
+enum { METH_NOARGS = 4, METH_O = 8 };
+enum { SLOT_MULTIPLE_INTERPRETERS = 3 };
+#define PER_INTERPRETER_GIL ((void *)2)
+
+extern object _Py_NoneStruct __attribute__((weak));
+extern const unsigned long Py_Version __attribute__((weak)); /* since 3.11 */
+extern object *PyModuleDef_Init(struct module_def *def);
+extern void Py_IncRef(object *o);
+extern size_t PyLong_AsSize_t(object *o);
+extern void *PyMem_RawMalloc(size_t n);
+extern void PyMem_RawFree(void *p);
+extern void *PyObject_Malloc(size_t n);
+extern void PyObject_Free(void *p);
+extern void *PyEval_SaveThread(void);
+extern void PyEval_RestoreThread(void *state);
+
+/* Of the next allocation, by thread: another may come between. */
+static _Thread_local size_t next_size;
+
+static object *none(void)
+{
+	Py_IncRef(&_Py_NoneStruct);
+	return &_Py_NoneStruct;
+}
+
+/* The compiler must not see that the block is not used. */
+static void *volatile sink;
+
+static object *set_size(object *self, object *arg)
+{
+	(void)self;
+	next_size = PyLong_AsSize_t(arg);
+	return none();
+}
+
+static object *hit_malloc(object *self, object *arg)
+{
+	void *p = malloc(next_size);
+
+	(void)self;
+	(void)arg;
+	sink = p;
+	free(p);
+	return none();
+}
+
+static object *hit_raw(object *self, object *arg)
+{
+	void *p = PyMem_RawMalloc(next_size);
+
+	(void)self;
+	(void)arg;
+	sink = p;
+	PyMem_RawFree(p);
+	return none();
+}
+
+static object *hit_object(object *self, object *arg)
+{
+	void *p = PyObject_Malloc(next_size);
+
+	(void)self;
+	(void)arg;
+	sink = p;
+	PyObject_Free(p);
+	return none();
+}
+
+/* As zlib, hashlib and numpy do it: other threads run Python meanwhile. */
+static object *hit_nogil(object *self, object *arg)
+{
+	void *state = PyEval_SaveThread();
+	void *p;
+
+	(void)self;
+	(void)arg;
+	usleep(200);
+	p = malloc(next_size);
+	sink = p;
+	free(p);
+	PyEval_RestoreThread(state);
+	return none();
+}
+
+static void *stranger(void *arg)
+{
+	void *p = malloc(*(size_t *)arg);
+
+	sink = p;
+	free(p);
+	return NULL;
+}
+
+/* In a thread that Python knows nothing of. */
+static object *hit_stranger(object *self, object *arg)
+{
+	size_t size = next_size;
+	pthread_t thread;
+
+	(void)self;
+	(void)arg;
+	if (!pthread_create(&thread, NULL, stranger, &size))
+		pthread_join(thread, NULL);
+	return none();
+}
+
+static struct method_def methods[] = {
+	{"set_size", set_size, METH_O, NULL},
+	{"hit_malloc", hit_malloc, METH_NOARGS, NULL},
+	{"hit_raw", hit_raw, METH_NOARGS, NULL},
+	{"hit_object", hit_object, METH_NOARGS, NULL},
+	{"hit_nogil", hit_nogil, METH_NOARGS, NULL},
+	{"hit_stranger", hit_stranger, METH_NOARGS, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
+static struct module_slot no_slots[] = {{0, NULL}};
+static struct module_slot slots_312[] = {
+	{SLOT_MULTIPLE_INTERPRETERS, PER_INTERPRETER_GIL},
+	{0, NULL},
+};
+
+static struct module_def module = {.refs = 1, .name = "stacks_probe", .methods = methods};
+
+__attribute__((visibility("default"))) object *PyInit_stacks_probe(void)
+{
+	module.slots = &Py_Version && Py_Version >= 0x030c0000 ? slots_312 : no_slots;
+	/* Large blocks from the heap: a mapping each would be another story, and slow. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	mallopt(M_ARENA_MAX, 1);
+	return PyModuleDef_Init(&module);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rows of a snapshot block: decoded, checked, and applied to a snapshot. */
+#ifndef PHT_CAPTURE_ROWS_H
+#define PHT_CAPTURE_ROWS_H
+
+#include "capture_decode.h"
+
+/* What bytes or blocks can be, so that sums of them stay numbers. */
+static inline bool sum_in_range(double v)
+{
+	return v >= 0 && v <= 1152921504606846976.0; /* 2^60 */
+}
+
+/* The changed rows, in order, into change.  0, -EBADMSG or -ENOMEM, as decode_snapshot(). */
+int decode_rows(const struct decoder *d, struct inbuf *in, struct snapshot *change);
+/* Make change's rows all the rows there are after it.  Errors as above. */
+int apply_rows(const struct snapshot *before, struct snapshot *change);
+
+#endif

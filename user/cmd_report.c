@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* pyheaptrace report: a capture for people (and, as a table, for programs). */
+#include <errno.h>
+#include <string.h>
+
+#include "capture_report.h"
+#include "commands.h"
+#include "log.h"
+
+static const char help[] =
+	"Usage: pyheaptrace report table|tree|summary|stats FILE [options]\n"
+	"\n"
+	"  table                        the lines that hold memory, as in a live report; growth\n"
+	"                               and rate are since the first snapshot\n"
+	"  tree                         who called whom to allocate it, from the outside in\n"
+	"  summary                      one page: the recording, its peak, what holds, what grew\n"
+	"  stats                        by domain, sizes and ages; top by bytes, blocks, turnover\n"
+	"\n"
+	"FILE is a capture made by pyheaptrace record; - is standard input.\n"
+	"\n"
+	"      --at N                   snapshot 0, 1, 2 ..., first, last (default) or peak\n"
+	"      --group-by WHAT          traceback, line, function or file (default line)\n"
+	"      --cumulative[=HOW]       count a stack for every frame in it: once (stack, the\n"
+	"                               default) or as often as it occurs (frames)\n"
+	"      --include GLOB           only files like GLOB; may be repeated\n"
+	"      --exclude GLOB           no files like GLOB; may be repeated\n"
+	"      --all-frames             GLOBs look at the whole stack, not only where it "
+	"allocates\n"
+	"      --domain NAME[,NAME]     libc, pymalloc, pool, mmap, fault\n"
+	"  -n, --top N                  rows (default 20; tree: 60)\n"
+	"      --sort WHAT              size (default), count or allocated\n"
+	"  -f, --format FORMAT          of table: text or json (default text)\n"
+	"  -o, --output FILE            write to FILE instead of standard output\n"
+	"  -v, --verbose\n"
+	"  -h, --help                   print this\n"
+	"\n"
+	"Examples:\n"
+	"  pyheaptrace report summary heap.pht\n"
+	"  pyheaptrace report table heap.pht --at peak --group-by file\n"
+	"  pyheaptrace report tree heap.pht --include '*/shop/*' --all-frames\n";
+
+static const struct capture_reporter reporters[] = {
+	{"table", report_capture_table, false},
+	{"tree", report_capture_tree, false},
+	{"summary", report_capture_summary, true},
+	{"stats", report_capture_stats, false},
+};
+
+static const struct view_sort sorts[] = {
+	{"size", SNAP_SORT_SIZE},
+	{"count", SNAP_SORT_COUNT},
+	{"allocated", SNAP_SORT_ALLOCATED},
+	{0},
+};
+
+static const struct view_spec spec = {
+	.name = "report",
+	.help = help,
+	.takes = VIEW_GROUP | VIEW_FILTER | VIEW_TOP | VIEW_FORMAT | VIEW_AT,
+	.sorts = sorts,
+	.min_words = 2,
+	.max_words = 2,
+	.words = "a kind of report and one capture, please",
+};
+
+static const struct capture_reporter *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(reporters); i++)
+		if (!strcmp(reporters[i].name, name))
+			return &reporters[i];
+	return NULL;
+}
+
+struct job {
+	const struct capture_reporter *reporter;
+	struct capture_report report;
+};
+
+static int print(FILE *out, void *ctx)
+{
+	const struct job *job = ctx;
+
+	return job->reporter->print(out, &job->report);
+}
+
+static int run(struct job *job)
+{
+	struct capture_report *r = &job->report;
+	struct stacks *stacks = stacks_new();
+	long which[2] = {r->args->at, 0};
+	struct snapshot s[2] = {0};
+	int rc = 1;
+
+	r->stacks = stacks;
+	if (!stacks)
+		log_error("out of memory");
+	else if (!capture_load_many(r->path, stacks, which, 2, s) &&
+		 (!job->reporter->wants_series ||
+		  !capture_series(r->path, &r->points, &r->npoints))) {
+		r->now = s[0];
+		r->first = s[1];
+		rc = view_output(r->args, print, job);
+	}
+	snapshot_free(&s[0]);
+	snapshot_free(&s[1]);
+	free(r->points);
+	stacks_free(stacks);
+	return rc;
+}
+
+static int check(const struct view_args *a, const struct capture_reporter *reporter)
+{
+	if (!reporter)
+		return log_err_r(-EINVAL,
+				 "report: \"%s\" is none (try table, tree, summary or stats)",
+				 a->words[0]);
+	if (a->json && reporter->print != report_capture_table)
+		return log_err_r(-EINVAL, "report: only table comes as JSON");
+	if (reporter->wants_series && !strcmp(a->words[1], "-"))
+		return log_err_r(-EINVAL, "report: %s needs a file, not standard input",
+				 reporter->name);
+	return 0;
+}
+
+int cmd_report(int argc, char **argv)
+{
+	struct view_args a = {.view.group_by = GROUP_LINE, .at = CAPTURE_LAST};
+	int err = view_parse(argc, argv, &spec, &a), rc;
+	struct job job;
+
+	if (err)
+		return view_exit(err);
+	job = (struct job){find(a.words[0]), {.args = &a, .path = a.words[1]}};
+	if (!a.top)
+		a.top = job.reporter && job.reporter->print == report_capture_tree ? 60 : 20;
+	rc = check(&a, job.reporter) ? 2 : run(&job);
+	view_free(&a);
+	return rc;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "snapshot_group.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "estimate.h"
+
+/* Work of one snapshot_group(). */
+struct grouping {
+	const struct stacks *stacks;
+	const struct snap_view *view;
+	u32 *group_of; /* frame (or stack, by traceback) -> group + 1 */
+	struct hashmap index;
+	u32 *last_row; /* group -> number of the row that counted for it last, + 1 */
+	u32 *current;  /* group -> the stack whose rows are being weighed */
+	double *current_weight;
+	size_t cap;
+	struct snap_groups *out;
+};
+
+static void key_of(enum group_by by, const struct frame *f, u64 *a, u64 *b)
+{
+	*a = (uintptr_t)f->file;
+	*b = by == GROUP_FUNCTION ? (uintptr_t)f->function : by == GROUP_LINE ? (u32)f->line : 0;
+}
+
+static int grow(struct grouping *g)
+{
+	size_t cap = g->cap ? g->cap * 2 : 256;
+	void *groups = reallocarray(g->out->groups, cap, sizeof(*g->out->groups));
+	void *rows, *current, *weight;
+
+	if (groups)
+		g->out->groups = groups;
+	rows = reallocarray(g->last_row, cap, sizeof(*g->last_row));
+	if (rows)
+		g->last_row = rows;
+	current = reallocarray(g->current, cap, sizeof(*g->current));
+	if (current)
+		g->current = current;
+	weight = reallocarray(g->current_weight, cap, sizeof(*g->current_weight));
+	if (weight)
+		g->current_weight = weight;
+	if (!groups || !rows || !current || !weight)
+		return -ENOMEM;
+	g->cap = cap;
+	return 0;
+}
+
+static int new_group(struct grouping *g, u64 a, u64 b, u32 *out)
+{
+	size_t n = g->out->n;
+	int err = n == g->cap ? grow(g) : 0;
+
+	if (err)
+		return err;
+	g->out->groups[n] = (struct snap_group){.a = a, .b = b, .weight = -1};
+	g->last_row[n] = 0;
+	g->current[n] = UINT32_MAX;
+	g->current_weight[n] = 0;
+	g->out->n++;
+	*out = n;
+	return 0;
+}
+
+/* The group of a stack, seen at its top frame. */
+static int find_group(struct grouping *g, u32 stack, u32 *out)
+{
+	bool whole = g->view->group_by == GROUP_TRACEBACK;
+	u32 at = whole ? stack : stacks_top(g->stacks, stack);
+	uintptr_t known;
+	u64 a = stack, b = 0;
+	int err;
+
+	if (g->group_of[at]) {
+		*out = g->group_of[at] - 1;
+		return 0;
+	}
+	if (!whole)
+		key_of(g->view->group_by, stacks_frame(g->stacks, at), &a, &b);
+	known = whole ? 0 : (uintptr_t)hashmap_get(&g->index, a, b);
+	if (known) {
+		*out = known - 1;
+	} else {
+		err = new_group(g, a, b, out);
+		if (!err && !whole)
+			err = hashmap_put(&g->index, a, b, (void *)((uintptr_t)*out + 1));
+		if (err)
+			return err;
+	}
+	g->group_of[at] = *out + 1;
+	return 0;
+}
+
+/* Rows come by stack, so those of one stack follow each other. */
+static void weigh(struct grouping *g, u32 group, u32 stack, u32 at, const struct snap_row *row)
+{
+	struct snap_group *to = &g->out->groups[group];
+	/* What is live counts; what was allocated only breaks ties. */
+	double weight = row->live.bytes + (row->live.samples ? 1 : 0) + row->samples * 1e-9;
+
+	if (g->current[group] != stack)
+		g->current_weight[group] = 0;
+	g->current[group] = stack;
+	g->current_weight[group] += weight;
+	if (g->current_weight[group] > to->weight) {
+		to->weight = g->current_weight[group];
+		to->stack = at;
+	}
+}
+
+/* Count a row (number, from 1) for every frame of its stack, or only the first. */
+static int count_row(struct grouping *g, const struct snap_row *row, u32 number)
+{
+	u32 at = row->stack, group;
+
+	do {
+		int err = find_group(g, at, &group);
+
+		if (err)
+			return err;
+		if (g->last_row[group] != number || g->view->cumulative == SNAP_EACH_FRAME) {
+			snap_total_add(&g->out->groups[group].sum, row);
+			if (g->last_row[group] != number)
+				weigh(g, group, row->stack, at, row);
+		}
+		g->last_row[group] = number;
+		at = at < STACK_FIRST ? STACK_ROOT : stacks_parent(g->stacks, at);
+	} while (g->view->cumulative != SNAP_SELF && at >= STACK_FIRST);
+	return 0;
+}
+
+static int count_rows(struct grouping *g, const struct snapshot *s)
+{
+	const struct snap_filter *filter = &g->view->filter;
+	AUTO_FREE u8 *pass = snap_filter_stacks(g->stacks, filter);
+	int err = 0;
+
+	if (!pass)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->nrows && !err; i++) {
+		const struct snap_row *row = &s->rows[i];
+
+		if (!pass[row->stack] || (filter->domains && !(filter->domains >> row->domain & 1)))
+			continue;
+		snap_total_add(&g->out->total, row);
+		err = count_row(g, row, (u32)i + 1);
+	}
+	return err;
+}
+
+int snapshot_group(const struct snapshot *s, const struct stacks *stacks,
+		   const struct snap_view *view, struct snap_groups *out)
+{
+	struct snap_groups groups = {0};
+	struct grouping g = {.stacks = stacks, .view = view, .out = &groups};
+	u32 n = view->group_by == GROUP_TRACEBACK ? stacks_count(stacks)
+						  : stacks_frame_count(stacks);
+	int err;
+
+	if (view->group_by == GROUP_TRACEBACK && view->cumulative != SNAP_SELF)
+		return -EINVAL;
+	g.group_of = calloc(n + 1, sizeof(*g.group_of));
+	err = g.group_of ? count_rows(&g, s) : -ENOMEM;
+	free(g.group_of);
+	free(g.last_row);
+	free(g.current);
+	free(g.current_weight);
+	hashmap_clear(&g.index, NULL);
+	if (err) {
+		snap_groups_free(&groups);
+		return err;
+	}
+	*out = groups;
+	return 0;
+}
+
+void snap_groups_free(struct snap_groups *g)
+{
+	free(g->groups);
+	*g = (struct snap_groups){0};
+}
