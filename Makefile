@@ -124,9 +124,9 @@ bench: $(BIN)
 
 C_FILES   := $(wildcard include/*.h user/*.[ch] bpf/*.[ch] tests/unit/*.[ch] tests/programs/*.c \
 	bench/workloads/*.c)
-SH_FILES  := $(wildcard scripts/*.sh tests/*.sh .ci/run)
+SH_FILES  := $(wildcard scripts/*.sh tests/*.sh tests/gen/*.sh .ci/run)
 PY_FILES  := $(wildcard tests/integration/*.py tests/programs/*.py scripts/*.py bench/*.py \
-	bench/workloads/*.py)
+	bench/workloads/*.py tests/gen/*.py docs/examples/*.py)
 
 .PHONY: lint
 lint: $(SKEL)
@@ -138,6 +138,16 @@ lint: $(SKEL)
 	$(Q)[ ! -x scripts/check-layers.sh ] || scripts/check-layers.sh
 
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pyheaptrace
+SHARE := $(DESTDIR)$(PREFIX)/share
+MAN := $(SHARE)/man/man1
+BASHCOMP := $(SHARE)/bash-completion/completions
+ZSHCOMP := $(SHARE)/zsh/site-functions
+FISHCOMP := $(SHARE)/fish/vendor_completions.d
+
+# Man pages and completions say what --help says.
+.PHONY: docs
+docs: $(BIN)
+	$(Q)scripts/gen-docs.py $(BIN)
 
 .PHONY: install
 install: $(BIN)
@@ -145,11 +155,20 @@ install: $(BIN)
 	$(Q)install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/pyheaptrace
 	$(Q)install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
 	$(Q)install -m 644 $(wildcard LICENSES/*) $(DOC)/LICENSES
+	$(Q)install -d $(DOC)/images $(DOC)/examples $(MAN) $(BASHCOMP) $(ZSHCOMP) $(FISHCOMP)
+	$(Q)install -m 644 $(wildcard docs/images/*.svg) $(DOC)/images
+	$(Q)install -m 644 $(wildcard docs/examples/*.py) $(DOC)/examples
+	$(Q)install -m 644 $(wildcard man/*.1) $(MAN)
+	$(Q)install -m 644 completions/pyheaptrace.bash $(BASHCOMP)/pyheaptrace
+	$(Q)install -m 644 completions/_pyheaptrace $(ZSHCOMP)/_pyheaptrace
+	$(Q)install -m 644 completions/pyheaptrace.fish $(FISHCOMP)/pyheaptrace.fish
 
 .PHONY: uninstall
 uninstall:
 	$(Q)rm -f $(DESTDIR)$(PREFIX)/bin/pyheaptrace
 	$(Q)rm -rf $(DOC)
+	$(Q)rm -f $(addprefix $(MAN)/,$(notdir $(wildcard man/*.1))) $(BASHCOMP)/pyheaptrace \
+		$(ZSHCOMP)/_pyheaptrace $(FISHCOMP)/pyheaptrace.fish
 
 .PHONY: clean
 clean:

@@ -44,6 +44,7 @@ struct pht_thread {
 	__u32 window_len;
 	__u32 pad2;
 	__u8 window[PHT_WINDOW + 136];
+	struct pht_pyoffsets off;
 	__u8 code[256];
 	struct pht_stack stack;
 };

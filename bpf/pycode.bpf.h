@@ -112,15 +112,20 @@ static __always_inline __u64 bytes_hash(const struct pht_pyoffsets *off, __u8 *b
 	return span_hash(buf, from, got, &span);
 }
 
-/* The pointers' hash with what they lead to. */
-static __always_inline __u32 contents_ident(const struct pht_pyoffsets *off, __u8 *buf,
-					    const struct code_pointers *p)
+/*
+ * The pointers' hash with what they lead to.  A global function, for the
+ * verifier: it takes no pointers, so what it needs is in the thread's scratch.
+ */
+__noinline int pht_contents_ident(__u32 ident, __u64 name, __u64 filename, __u64 table)
 {
-	__u32 ident = p->ident;
+	__u64 id = bpf_get_current_pid_tgid();
+	struct pht_thread *th = bpf_map_lookup_elem(&threads, &id);
 
-	ident = pht_ident_add(ident, PHT_PART_NAME, str_hash(off, buf, p->name));
-	ident = pht_ident_add(ident, PHT_PART_FILE, str_hash(off, buf, p->filename));
-	return pht_ident_add(ident, PHT_PART_TABLE, bytes_hash(off, buf, p->table));
+	if (!th)
+		return ident;
+	ident = pht_ident_add(ident, PHT_PART_NAME, str_hash(&th->off, th->code, name));
+	ident = pht_ident_add(ident, PHT_PART_FILE, str_hash(&th->off, th->code, filename));
+	return pht_ident_add(ident, PHT_PART_TABLE, bytes_hash(&th->off, th->code, table));
 }
 
 /* What tells this code object from a later one at the same address; 0 = unreadable. */
@@ -139,7 +144,7 @@ static __always_inline __u32 code_ident(const struct pht_pyoffsets *off, __u8 *b
 		if (known)
 			return *known;
 	}
-	ident = contents_ident(off, buf, &p);
+	ident = pht_contents_ident(p.ident, p.name, p.filename, p.table);
 	if (p.version)
 		bpf_map_update_elem(&idents, &key, &ident, BPF_ANY);
 	return ident;
@@ -227,8 +232,7 @@ static __always_inline __u32 span_copy(const struct code_spans *s, enum pht_iden
 			span_copy(&s, PHT_PART_FILE, &s.file, rec->file, sizeof(rec->file));       \
 		rec->head.table_size =                                                             \
 			span_copy(&s, PHT_PART_TABLE, &s.table, rec->table, sizeof(rec->table));   \
-		/* The stack's own event, which follows, wakes the reader. */                      \
-		bpf_ringbuf_submit(rec, BPF_RB_NO_WAKEUP);                                         \
+		bpf_ringbuf_submit(rec, 0);                                                        \
 	} while (0)
 
 /* Send one code object's names; -1 when there is no room, which the reader makes up for. */

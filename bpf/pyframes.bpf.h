@@ -144,6 +144,7 @@ __noinline int pht_walk(void)
 	if (!proc || !th)
 		return -1;
 	off = &proc->off;
+	th->off = *off;
 	/*
 	 * The count lives in memory: in a register the verifier would follow
 	 * each of its values against each step of the loop.

@@ -18,13 +18,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OPTION = re.compile(r"^ {2,6}(?:(-\w), )?(?:(--[\w-]+)(\[=\w+\])?|(-\w))(?: ([^\s]+))?(?:\s{2,}(.*))?$")
 
 
+TERM = re.compile(r"^  ([a-z][\w-]*)\s{2,}(.*)$")
+UNTOLD = {"--help": "print the help", "--verbose": "say more on standard error"}
+
+
 class Option:
-    def __init__(self, match):
-        self.short = match[1] or match[4]
-        self.long = match[2]
-        self.arg = match[5] or ""
-        self.optional = match[3] or ""
-        self.text = [match[6]] if match[6] else []
+    def __init__(self, short, long, arg="", optional="", text=""):
+        self.short, self.long, self.arg, self.optional = short, long, arg, optional
+        self.text = [text] if text else []
         self.choices = []
 
     @property
@@ -33,7 +34,7 @@ class Option:
 
     @property
     def description(self):
-        return " ".join(self.text)
+        return " ".join(self.text) or UNTOLD.get(self.long, "")
 
 
 class Help:
@@ -41,8 +42,23 @@ class Help:
 
     def __init__(self, command, text):
         self.command = command
-        self.usage, self.intro, self.groups, self.examples, self.commands = [], [], [], [], []
+        self.usage, self.intro, self.groups, self.examples = [], [], [], []
+        self.terms = []  # what the command can be told to do: [word, text]
         self.parse(text)
+        if self.terms and self.word_option:
+            self.groups[0][1].insert(0, Option(None, self.word_option, "FORMAT", "",
+                                               "one of those above"))
+
+    @property
+    def word_option(self):
+        """The option that takes one of the terms, where they are no argument."""
+        match = re.search(r"(--\w+) FORMAT", self.usage[0])
+        return match[1] if match else None
+
+    @property
+    def words(self):
+        """What the first argument can be."""
+        return [] if self.word_option else [word for word, _ in self.terms]
 
     @property
     def options(self):
@@ -51,7 +67,7 @@ class Help:
     def parse(self, text):
         section = "usage"
         for line in text.splitlines():
-            if re.match(r"^[A-Z][\w ,']*:$", line):
+            if re.match(r"^[A-Z]\w*( [\w']+){0,3}:$", line):
                 section = line[:-1]
                 if section not in ("Examples", "Commands"):
                     self.groups.append((section, []))
@@ -62,20 +78,25 @@ class Help:
             self.take(section, line)
 
     def take(self, section, line):
-        match = OPTION.match(line)
+        match, term = OPTION.match(line), TERM.match(line)
         if section == "Examples":
             if line.startswith("  "):
                 self.examples.append(line[2:])
-        elif section == "Commands":
-            if re.match(r"^  [a-z]", line):
-                self.commands.append(line.split(None, 1))
-        elif match:
+        elif match and section != "Commands":
             if not self.groups:
                 self.groups.append(("Options", []))
-            self.groups[-1][1].append(Option(match))
-        elif self.options and line.startswith("      "):
-            self.options[-1].text.append(line.strip())
-        elif line and not self.options:
+            self.groups[-1][1].append(Option(match[1] or match[4], match[2], match[5] or "",
+                                             match[3] or "", match[6]))
+        elif section == "Commands":
+            return
+        elif self.options:
+            if line.startswith("      "):
+                self.options[-1].text.append(line.strip())
+        elif term:
+            self.terms.append([term[1], term[2]])
+        elif self.terms and line.startswith("      "):
+            self.terms[-1][1] += " " + line.strip()
+        elif line:
             self.intro.append(line)
 
 
@@ -92,6 +113,8 @@ def ask_choices(binary, page):
             match = re.search(r'"\?" is not one of (.*)', said)
             if match:
                 option.choices = match[1].split(", ")
+            elif option.name == page.word_option:
+                option.choices = [word for word, _ in page.terms]
 
 
 def subcommands():
@@ -122,7 +145,7 @@ def man_option(option):
     names += roff(option.optional)
     if option.arg:
         names += f" \\fI{roff(option.arg)}\\fR"
-    return [".TP", names, roff(option.description or "Print the help.")]
+    return [".TP", names, roff(option.description)]
 
 
 def man_options(page):
@@ -133,6 +156,10 @@ def man_options(page):
         for option in options:
             out += man_option(option)
     return out
+
+
+def man_terms(page):
+    return [line for word, text in page.terms for line in (".TP", f".B {roff(word)}", roff(text))]
 
 
 def man_examples(page):
@@ -150,7 +177,7 @@ def man_page(page, pages, template, version):
         "SEEALSO": man_see_also(page, pages),
         "SYNOPSIS": "\n.br\n".join(re.sub(r"^(pyheaptrace(?: [a-z]+)?)", r"\\fB\1\\fR", roff(u))
                                    for u in page.usage),
-        "INTRO": "\n".join(map(roff, page.intro)),
+        "INTRO": "\n".join([*map(roff, page.intro), *man_terms(page)]),
         "OPTIONS": "\n".join(man_options(page)),
         "EXAMPLES": "\n".join(man_examples(page)),
         "VERSION": version,
@@ -161,9 +188,14 @@ def man_page(page, pages, template, version):
 # ---- completions ----
 
 
+def quote(text):
+    return text.replace("'", "'\\''")
+
+
 def label(option):
-    text = re.sub(r"\s*\(default.*", "", option.description) or "print the help"
-    return re.split(r"[:;] ", text)[0].replace("'", "").replace("[", "(").replace("]", ")")
+    text = re.sub(r"\s*\(default.*", "", option.description) or option.arg
+    text = re.split(r"[:;] ", text)[0].replace("[", "(").replace("]", ")")
+    return quote(text[:-1] if text.endswith(":") else text)
 
 
 def kind(option):
@@ -178,16 +210,29 @@ def names(options):
     return " ".join(n for o in options for n in (o.short, o.long) if n)
 
 
-def bash_case(page):
-    out = []
-    for option in page.options:
-        pattern = "|".join(f"{page.command}:{n}" for n in (option.short, option.long) if n)
-        words = {"choices": f'-W "{" ".join(option.choices)}"',
-                 "pid": '-W "$(_pyheaptrace_pids)"', "file": "-f", "value": '-W ""'}
-        if option.arg:
-            out.append(f"\t{pattern})\n\t\tCOMPREPLY=($(compgen {words[kind(option)]} -- "
-                       f'"$cur"))\n\t\treturn ;;')
-    return "\n".join(out)
+def patterns(pages, wanted):
+    return "|".join(f"{p.command}:{n}" for p in pages for o in p.options if kind(o) == wanted
+                    for n in (o.short, o.long) if n)
+
+
+def bash_choices(page):
+    return [(f"{page.command}:{n}", option.choices) for option in page.options
+            if kind(option) == "choices" for n in (option.short, option.long) if n]
+
+
+def bash_cases(pages):
+    words = {}
+    for page in pages:
+        for pattern, choices in bash_choices(page):
+            words.setdefault(" ".join(choices), []).append(pattern)
+        if page.words:
+            words.setdefault(" ".join(page.words), []).append(f"{page.command}:{page.command}")
+    cases = [(patterns(pages, "pid"), '-W "$(_pyheaptrace_pids)"'),
+             (patterns(pages, "file"), "-f"),
+             *(("|".join(where), f'-W "{what}"') for what, where in words.items())]
+    out = [f'\t{pattern})\n\t\tCOMPREPLY=($(compgen {what} -- "$cur"))\n\t\treturn ;;'
+           for pattern, what in cases]
+    return "\n".join(out + [f"\t{patterns(pages, 'value')})\n\t\treturn ;;"])
 
 
 BASH = """# SPDX-License-Identifier: BSD-2-Clause
@@ -217,7 +262,7 @@ _pyheaptrace()
 {lists}
 	esac
 	# Commands that take files.
-	[ "${{#COMPREPLY[@]}}" -gt 0 ] || case $command in ?*) COMPREPLY=($(compgen -f -- "$cur")) ;; esac
+	[ "${{#COMPREPLY[@]}}" -gt 0 ] || case $command in check | "") ;; *) COMPREPLY=($(compgen -f -- "$cur")) ;; esac
 }}
 complete -o filenames -F _pyheaptrace pyheaptrace
 """
@@ -230,7 +275,7 @@ def bash(pages):
     lists.append('\tcheck) ;;')
     lists.append(f'\t*)\n\t\tCOMPREPLY=($(compgen -W "{" ".join(commands)} '
                  f'{names(pages[0].options)}" -- "$cur")) ;;')
-    return BASH.format(commands="|".join(commands), cases="\n".join(map(bash_case, pages)),
+    return BASH.format(commands="|".join(commands), cases=bash_cases(pages),
                        lists="\n".join(lists))
 
 
@@ -245,15 +290,22 @@ def zsh_spec(option):
 
 def zsh_arguments(page, indent):
     specs = [s for o in page.options for s in zsh_spec(o)]
+    if page.words:
+        specs.append(f"'1:what:({' '.join(page.words)})'")
     if page.command:
         specs.append("'*:file:_files'")
     return (" \\\n" + indent).join(["_arguments -s", *specs])
 
 
+def summary(page):
+    """From the NAME section of its man page."""
+    with open(os.path.join(ROOT, f"man/pyheaptrace-{page.command}.1.in"), encoding="utf-8") as f:
+        return re.search(r"^pyheaptrace.* \\- (.*)", f.read(), re.M)[1].replace("\\-", "-")
+
+
 def zsh(pages):
     sub = [p for p in pages if p.command]
-    first = [re.split(r"[:.;,] ?", " ".join(p.intro))[0].replace("'", "") for p in sub]
-    described = [f"'{p.command}:{text}'" for p, text in zip(sub, first)]
+    described = [f"'{p.command}:{quote(summary(p))}'" for p in sub]
     described.append("'check:can this host run it'")
     cases = [f"\t{p.command})\n\t\tshift words; ((CURRENT--))\n\t\t{zsh_arguments(p, chr(9) * 3)} ;;"
              for p in sub]
@@ -315,12 +367,15 @@ def fish(pages):
            "    end",
            "end", "",
            "complete -c pyheaptrace -f"]
-    out += [f"complete -c pyheaptrace -n '{none}' -a {c}" for c in sub]
+    out += [f"complete -c pyheaptrace -n '{none}' -a {p.command} -d '{quote(summary(p))}'"
+            for p in pages if p.command]
+    out.append(f"complete -c pyheaptrace -n '{none}' -a check -d 'can this host run it'")
     for page in pages:
         condition = f"__fish_seen_subcommand_from {page.command}" if page.command else none
         out += ["", *(fish_line(o, condition) for o in page.options)]
         if page.command:
-            out.append(f"complete -c pyheaptrace -n '{condition}' -F")
+            words = f" -a '{' '.join(page.words)}'" if page.words else ""
+            out.append(f"complete -c pyheaptrace -n '{condition}' -F{words}")
     return "\n".join(out) + "\n"
 
 

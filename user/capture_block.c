@@ -62,7 +62,9 @@ int put_block(struct outbuf *b, enum block_type type, const struct outbuf *paylo
 	packed = malloc(stored);
 	if (!packed)
 		return -ENOMEM;
-	if (payload->len && compress2(packed, &stored, payload->data, payload->len, 6) == Z_OK &&
+	/* Varints in columns: the highest level saves 4 % and takes ten times as long. */
+	if (payload->len &&
+	    compress2(packed, &stored, payload->data, payload->len, Z_BEST_SPEED) == Z_OK &&
 	    stored < payload->len) {
 		content = packed;
 		codec = CODEC_ZLIB;

@@ -74,13 +74,18 @@ static bool exact(double v)
 	return v >= 0 && v <= EXACT_MAX && v == floor(v);
 }
 
-/* The upper half of the number's bits, the nearest of them. */
-static u32 upper_half(double v)
-{
-	u64 bits = bits_of(isfinite(v) ? v : 0);
-	u64 nearest = (bits >> 32) + (bits >> 31 & 1);
+/* Upper bits of a number that are kept: the sign, the exponent and of the mantissa the rest. */
+#define REAL_BITS   27
+#define COARSE_BITS 21
 
-	return isfinite(from_bits(nearest << 32)) ? nearest : bits >> 32;
+/* The nearest of what that many bits can say. */
+static u64 upper_bits(double v, unsigned int bits)
+{
+	unsigned int drop = 64 - bits;
+	u64 all = bits_of(isfinite(v) ? v : 0);
+	u64 nearest = (all >> drop) + (all >> (drop - 1) & 1);
+
+	return isfinite(from_bits(nearest << drop)) ? nearest : all >> drop;
 }
 
 void put_real(struct outbuf *b, double v)
@@ -88,12 +93,22 @@ void put_real(struct outbuf *b, double v)
 	if (exact(v))
 		put_varint(b, (u64)v << 1);
 	else
-		put_varint(b, (u64)upper_half(v) << 1 | 1);
+		put_varint(b, upper_bits(v, REAL_BITS) << 1 | 1);
 }
 
 double real_kept(double v)
 {
-	return exact(v) ? v : from_bits((u64)upper_half(v) << 32);
+	return exact(v) ? v : from_bits(upper_bits(v, REAL_BITS) << (64 - REAL_BITS));
+}
+
+void put_coarse(struct outbuf *b, double v)
+{
+	put_varint(b, upper_bits(v, COARSE_BITS));
+}
+
+double coarse_kept(double v)
+{
+	return from_bits(upper_bits(v, COARSE_BITS) << (64 - COARSE_BITS));
 }
 
 void put_double(struct outbuf *b, double v)
@@ -159,19 +174,27 @@ u64 get_varint(struct inbuf *b)
 	return 0;
 }
 
+/* A number of which these are the upper bits. */
+static double from_upper(struct inbuf *b, u64 upper, unsigned int bits)
+{
+	double v = from_bits(upper << (64 - bits));
+
+	if (!(upper >> bits) && isfinite(v))
+		return v;
+	b->failed = true;
+	return 0;
+}
+
 double get_real(struct inbuf *b)
 {
 	u64 v = get_varint(b);
-	double real;
 
-	if (!(v & 1))
-		return (double)(v >> 1);
-	real = from_bits(v >> 1 << 32);
-	if (v >> 33 || !isfinite(real)) {
-		b->failed = true;
-		return 0;
-	}
-	return real;
+	return v & 1 ? from_upper(b, v >> 1, REAL_BITS) : (double)(v >> 1);
+}
+
+double get_coarse(struct inbuf *b)
+{
+	return from_upper(b, get_varint(b), COARSE_BITS);
 }
 
 const u8 *get_bytes(struct inbuf *b, size_t len)

@@ -27,12 +27,15 @@ void outbuf_free(struct outbuf *b);
 void outbuf_clear(struct outbuf *b); /* keeps the memory */
 void put_bytes(struct outbuf *b, const void *data, size_t len);
 void put_varint(struct outbuf *b, u64 v);
-/* Whole numbers from 0 to 2^52 exactly, anything else to 21 bits of mantissa. */
+/* Whole numbers from 0 to 2^52 exactly, anything else to about 1 in 60,000, in 4 bytes. */
 void put_real(struct outbuf *b, double v);
+/* About 1 in 1,000, in 3 bytes; 0 exactly, in 1: for moments that only make intervals. */
+void put_coarse(struct outbuf *b, double v);
 /* All 64 bits. */
 void put_double(struct outbuf *b, double v);
-/* What put_real() keeps of v. */
+/* What put_real() and put_coarse() keep of v. */
 double real_kept(double v);
+double coarse_kept(double v);
 
 /* A section is its number, its length and its content, which is taken from part. */
 void put_section(struct outbuf *b, u32 id, const struct outbuf *part);
@@ -48,7 +51,8 @@ struct inbuf {
 };
 
 u64 get_varint(struct inbuf *b);
-double get_real(struct inbuf *b); /* never NaN or infinite: that fails */
+double get_real(struct inbuf *b);   /* never NaN or infinite: that fails */
+double get_coarse(struct inbuf *b); /* the same */
 double get_double(struct inbuf *b);
 /* len bytes, or NULL (and failed). */
 const u8 *get_bytes(struct inbuf *b, size_t len);

@@ -284,14 +284,21 @@ static int decode_change(struct decoder *d, struct inbuf *in, struct snapshot *c
 
 int decode_snapshot(struct decoder *d, const u8 *payload, size_t len)
 {
-	struct inbuf in = {.p = payload, .end = payload + len};
+	struct inbuf in = {.p = payload, .end = len ? payload + len : payload};
 	struct snapshot change = {0};
-	int err = decode_change(d, &in, &change) ?: apply_rows(&d->now, &change);
+	int err;
 
+	if (!len)
+		return -EBADMSG;
+	err = decode_change(d, &in, &change) ?: apply_rows(&d->now, &change);
 	if (err) {
 		snapshot_free(&change);
 		return err;
 	}
+	free(change.rows);
+	change.rows = d->now.rows;
+	change.nrows = d->now.nrows;
+	d->now.rows = NULL;
 	snapshot_free(&d->now);
 	d->now = change;
 	return 0;

@@ -172,6 +172,8 @@ static void put_column(struct encoder *e, const struct capture_column *c,
 
 		if (c->type == COLUMN_REAL)
 			put_real(&e->part, *(const double *)value);
+		else if (c->type == COLUMN_COARSE)
+			put_coarse(&e->part, *(const double *)value);
 		else
 			put_varint(&e->part, *(const u64 *)value);
 	}

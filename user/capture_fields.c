@@ -8,8 +8,8 @@
 
 const struct capture_column capture_columns[CAPTURE_COLUMNS] = {
 	COLUMN(3, REAL, live.bytes),	    COLUMN(4, REAL, live.blocks),
-	COLUMN(5, REAL, live.var),	    COLUMN(6, REAL, live.seen),
-	COLUMN(7, REAL, live.skew),	    COLUMN(8, REAL, live.covar),
+	COLUMN(5, COARSE, live.var),	    COLUMN(6, REAL, live.seen),
+	COLUMN(7, COARSE, live.skew),	    COLUMN(8, COARSE, live.covar),
 	COLUMN(9, INTEGER, live.samples),   COLUMN(10, REAL, allocated_bytes),
 	COLUMN(11, REAL, allocated_blocks), COLUMN(12, INTEGER, samples),
 	COLUMN(13, REAL, freed_bytes),	    COLUMN(14, REAL, freed_blocks),

@@ -37,7 +37,7 @@ enum capture_field {
 };
 
 /* Columns of rows that are neither stack nor domain. */
-enum capture_column_type { COLUMN_REAL, COLUMN_INTEGER };
+enum capture_column_type { COLUMN_REAL, COLUMN_COARSE, COLUMN_INTEGER };
 
 struct capture_column {
 	u32 id; /* section in SECT_ROWS; the first two are the stacks and the domains */

@@ -22,6 +22,7 @@ struct capture_report {
 struct capture_reporter {
 	const char *name;
 	int (*print)(FILE *out, const struct capture_report *r); /* 0 or -errno */
+	bool has_json;
 	bool wants_series; /* read the file a second time: not from standard input */
 };
 
@@ -29,6 +30,7 @@ int report_capture_table(FILE *out, const struct capture_report *r);
 int report_capture_tree(FILE *out, const struct capture_report *r);
 int report_capture_summary(FILE *out, const struct capture_report *r);
 int report_capture_stats(FILE *out, const struct capture_report *r);
+int report_capture_series(FILE *out, const struct capture_report *r);
 
 /* A heading, and a line "label  value" below it; shared by summary and stats. */
 void report_heading(struct paint *p, const char *text);

@@ -44,6 +44,8 @@ static int decode_column(const struct capture_column *c, struct inbuf *in, struc
 
 		if (c->type == COLUMN_REAL)
 			*(double *)value = get_real(in);
+		else if (c->type == COLUMN_COARSE)
+			*(double *)value = get_coarse(in);
 		else
 			*(u64 *)value = get_varint(in);
 	}
@@ -103,16 +105,48 @@ static bool gone(const struct snap_row *row)
 	return !memcmp(&row->live, &none.live, sizeof(none) - offsetof(struct snap_row, live));
 }
 
-int apply_rows(const struct snapshot *before, struct snapshot *change)
+/* Numbers of rows that changed and are new, or that are gone. */
+static void count_changes(const struct snapshot *now, const struct snapshot *change, size_t *new,
+			  size_t *lost)
 {
-	const struct snap_row *old = before->rows, *new = change->rows;
-	struct snap_row *merged = malloc((before->nrows + change->nrows + 1) * sizeof(*merged));
+	size_t i = 0;
+
+	*new = *lost = 0;
+	for (size_t j = 0; j < change->nrows; j++) {
+		const struct snap_row *row = &change->rows[j];
+		bool known;
+
+		while (i < now->nrows && compare_rows(&now->rows[i], row) < 0)
+			i++;
+		known = i < now->nrows && !compare_rows(&now->rows[i], row);
+		*new += !known && !gone(row);
+		*lost += known && gone(row);
+	}
+}
+
+/* The usual case: the same rows as before, some of them with other numbers. */
+static void apply_in_place(struct snapshot *now, const struct snapshot *change)
+{
+	size_t i = 0;
+
+	for (size_t j = 0; j < change->nrows; j++) {
+		while (i < now->nrows && compare_rows(&now->rows[i], &change->rows[j]) < 0)
+			i++;
+		if (i < now->nrows && !compare_rows(&now->rows[i], &change->rows[j]))
+			now->rows[i] = change->rows[j];
+	}
+}
+
+static int merge(struct snapshot *now, const struct snapshot *change, size_t n)
+{
+	const struct snap_row *old = now->rows, *new = change->rows;
+	struct snap_row *merged = malloc((n + 1) * sizeof(*merged));
 	size_t i = 0, j = 0, out = 0;
 
 	if (!merged)
 		return -ENOMEM;
-	while (i < before->nrows || j < change->nrows) {
-		int which = i >= before->nrows	 ? 1
+	while (i < now->nrows || j < change->nrows) {
+		int which = i >= now->nrows	 ? 1
 			    : j >= change->nrows ? -1
 						 : compare_rows(&old[i], &new[j]);
 
@@ -123,10 +157,23 @@ int apply_rows(const struct snapshot *before, struct snapshot *change)
 		i += which <= 0;
 		j += which >= 0;
 	}
-	free(change->rows);
-	change->rows = merged;
-	change->nrows = out;
-	return out > SNAP_MAX_ROWS ? -EBADMSG : 0;
+	free(now->rows);
+	now->rows = merged;
+	now->nrows = out;
+	return 0;
+}
+
+int apply_rows(struct snapshot *now, const struct snapshot *change)
+{
+	size_t new, lost;
+
+	count_changes(now, change, &new, &lost);
+	if (now->nrows + new - lost > SNAP_MAX_ROWS)
+		return -EBADMSG;
+	if (new || lost)
+		return merge(now, change, now->nrows + new - lost);
+	apply_in_place(now, change);
+	return 0;
 }
 
 int decode_rows(const struct decoder *d, struct inbuf *in, struct snapshot *change)

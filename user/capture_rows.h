@@ -13,7 +13,7 @@ static inline bool sum_in_range(double v)
 
 /* The changed rows, in order, into change.  0, -EBADMSG or -ENOMEM, as decode_snapshot(). */
 int decode_rows(const struct decoder *d, struct inbuf *in, struct snapshot *change);
-/* Make change's rows all the rows there are after it.  Errors as above. */
-int apply_rows(const struct snapshot *before, struct snapshot *change);
+/* Change now's rows.  Errors as above; then they are as they were. */
+int apply_rows(struct snapshot *now, const struct snapshot *change);
 
 #endif

@@ -11,50 +11,29 @@
 
 #include "capture_write.h"
 
-void thin_choose(const double *times, size_t count, size_t peak, size_t n, u8 *keep)
+void thin_choose(const struct writer_moment *moments, size_t count, size_t n, u8 *keep)
 {
-	size_t at = 0;
-	double first = count ? times[0] : 0, span = count ? times[count - 1] - first : 0;
+	double first = count ? moments[0].duration : 0;
+	double span = count ? moments[count - 1].duration - first : 0;
+	size_t at = 0, peak = 0;
 
 	memset(keep, 0, count);
+	for (size_t i = 0; i < count; i++)
+		if (moments[i].live_bytes > moments[peak].live_bytes)
+			peak = i;
 	for (size_t k = 0; k < n && count; k++) {
 		double want = first + (n > 1 ? span * k / (n - 1) : 0);
 
-		while (at + 1 < count && fabs(times[at + 1] - want) <= fabs(times[at] - want))
+		while (at + 1 < count &&
+		       fabs(moments[at + 1].duration - want) <= fabs(moments[at].duration - want))
 			at++;
 		keep[at] = 1;
 	}
-	if (!count)
-		return;
-	keep[0] = keep[count - 1] = 1;
-	if (peak < count)
-		keep[peak] = 1;
+	if (count)
+		keep[0] = keep[count - 1] = keep[peak] = 1;
 }
 
-static int choose(const char *path, u8 **keep, size_t *count)
-{
-	AUTO_FREE struct capture_point *points = NULL;
-	AUTO_FREE double *times = NULL;
-	size_t peak = 0;
-	int err = capture_series(path, &points, count);
-
-	if (err)
-		return err;
-	times = calloc(*count + 1, sizeof(*times));
-	*keep = calloc(*count + 1, 1);
-	if (!times || !*keep)
-		return -ENOMEM;
-	for (size_t i = 0; i < *count; i++) {
-		times[i] = points[i].duration;
-		if (points[i].live_bytes.value > points[peak].live_bytes.value)
-			peak = i;
-	}
-	thin_choose(times, *count, peak, *count / 2 > 2 ? *count / 2 : 2, *keep);
-	return 0;
-}
-
-static int copy_kept(const struct capture_writer *from, const u8 *keep, size_t count,
-		     struct capture_writer *to)
+static int copy_kept(const struct capture_writer *from, const u8 *keep, struct capture_writer *to)
 {
 	struct capture *c;
 	int err = capture_open(from->path, from->stacks, &c);
@@ -62,7 +41,7 @@ static int copy_kept(const struct capture_writer *from, const u8 *keep, size_t c
 	if (err)
 		return err;
 	while ((err = capture_next(c)) > 0) {
-		if (capture_index(c) < count && !keep[capture_index(c)])
+		if (capture_index(c) < from->snapshots && !keep[capture_index(c)])
 			continue;
 		err = writer_append(to, capture_snapshot(c));
 		if (err)
@@ -108,25 +87,25 @@ static void take_over(struct capture_writer *w, struct capture_writer *from)
 int writer_thin(struct capture_writer *w)
 {
 	AUTO_FREE char *path = NULL;
-	AUTO_FREE u8 *keep = NULL;
+	AUTO_FREE u8 *keep = calloc(w->snapshots + 1, 1);
 	struct capture_writer *thin = NULL;
-	size_t count;
 	int err, fd;
 
-	if (asprintf(&path, "%s.thin", w->path) < 0) {
+	if (!keep || asprintf(&path, "%s.thin", w->path) < 0) {
 		path = NULL;
 		return -ENOMEM;
 	}
-	err = choose(w->path, &keep, &count);
-	if (err)
-		return err;
+	thin_choose(w->moments, w->snapshots, w->snapshots > 4 ? w->snapshots / 2 : 2, keep);
 	fd = create_beside(w, path);
 	if (fd < 0)
 		return fd;
 	err = writer_open_fd(fd, w->stacks, &w->limits, &thin);
-	if (!err)
-		err = copy_kept(w, keep, count, thin);
-	if (!err && rename(path, w->path))
+	if (!err) {
+		thin->lazy = true;
+		err = copy_kept(w, keep, thin);
+		thin->lazy = false;
+	}
+	if (!err && (fdatasync(thin->fd) || rename(path, w->path)))
 		err = -errno;
 	if (err)
 		unlink(path);

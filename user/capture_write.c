@@ -36,7 +36,7 @@ static int append_bytes(struct capture_writer *w, const struct outbuf *b)
 		return w->broken;
 	err = write_full(w->fd, b->data, b->len);
 	/* Data that lies in the page cache survives us, but not the machine. */
-	if (!err && w->regular && fdatasync(w->fd) && errno != EINVAL)
+	if (!err && w->regular && !w->lazy && fdatasync(w->fd) && errno != EINVAL)
 		err = -errno;
 	if (!err) {
 		w->size += b->len;
@@ -102,9 +102,25 @@ int capture_create(const char *path, struct stacks *stacks, const struct capture
 	return 0;
 }
 
+static int remember(struct capture_writer *w, const struct snapshot *s)
+{
+	struct snap_total total;
+	struct writer_moment *more;
+
+	if (!(w->snapshots & (w->snapshots - 1))) {
+		more = reallocarray(w->moments, w->snapshots ? w->snapshots * 2 : 1, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		w->moments = more;
+	}
+	snapshot_total(s, SNAP_DOMAINS, &total);
+	w->moments[w->snapshots] = (struct writer_moment){s->duration, total.live.bytes};
+	return 0;
+}
+
 int writer_append(struct capture_writer *w, const struct snapshot *s)
 {
-	int err = encode_snapshot(&w->encoder, s, &w->payload);
+	int err = remember(w, s) ?: encode_snapshot(&w->encoder, s, &w->payload);
 
 	outbuf_clear(&w->block);
 	if (!err)
@@ -135,7 +151,10 @@ int capture_append(struct capture_writer *w, const struct snapshot *s)
 		err = writer_append(w, s);
 	if (err || !over(w, 1))
 		return err;
-	err = writer_thin(w);
+	/* Where rows change all the time, fewer snapshots differ by more: make room for a while. */
+	do {
+		err = writer_thin(w);
+	} while (!err && w->snapshots > 4 && w->size > w->limits.max_bytes / 4 * 3);
 	if (err && !w->warned)
 		log_warn("cannot thin %s: %s", w->path, strerror(-err));
 	w->warned = err != 0;
@@ -161,6 +180,7 @@ void capture_writer_free(struct capture_writer *w)
 	encoder_free(&w->encoder);
 	outbuf_free(&w->payload);
 	outbuf_free(&w->block);
+	free(w->moments);
 	free(w->path);
 	free(w);
 }

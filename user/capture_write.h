@@ -6,14 +6,21 @@
 #include "capture.h"
 #include "capture_encode.h"
 
+/* What thinning has to know of a snapshot in the file. */
+struct writer_moment {
+	double duration, live_bytes;
+};
+
 struct capture_writer {
 	int fd;
 	char *path;   /* owned; NULL: cannot be replaced, so is not thinned */
 	bool regular; /* a file: can be cut back to its last whole block */
+	bool lazy;    /* it is synced by who replaces a file by it */
 	bool warned;  /* that thinning fails */
 	int broken;   /* 0, or why nothing can be appended any more */
 	u64 size;
 	size_t snapshots;
+	struct writer_moment *moments; /* owned; of each */
 	struct stacks *stacks;
 	struct capture_limits limits;
 	struct encoder encoder;
@@ -29,9 +36,9 @@ int writer_append(struct capture_writer *w, const struct snapshot *s);
 int writer_thin(struct capture_writer *w);
 
 /*
- * Mark about n of count moments to be kept: the first, the last, the one
- * called peak, and those nearest to even spacing.  Pure.
+ * Mark about n of count moments to be kept: the first, the last, the one with
+ * the most live bytes, and those nearest to even spacing.  Pure.
  */
-void thin_choose(const double *times, size_t count, size_t peak, size_t n, u8 *keep);
+void thin_choose(const struct writer_moment *moments, size_t count, size_t n, u8 *keep);
 
 #endif

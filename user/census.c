@@ -151,8 +151,8 @@ int census_take_reader(const struct pyinfo *info, const struct reader *r, struct
 
 /* ---- of a process */
 
-/* Exported by every build: the types that the others are known by. */
-static int find_known(const struct pyinfo *info, const struct proc_maps *maps,
+/* Exported by every build. */
+int census_find_known(const struct pyinfo *info, const struct proc_maps *maps,
 		      struct pytypes_known *known)
 {
 	const struct {
@@ -199,7 +199,7 @@ static int take(const struct pyinfo *info, const struct census_opts *opts, struc
 
 	r.deadline = begin + DEADLINE_NS;
 	if (!err)
-		err = find_known(info, &maps, &known);
+		err = census_find_known(info, &maps, &known);
 	if (!err && opts->freeze) {
 		err = freeze_start(pid, FREEZE_MS, &f);
 		/* Mappings as they are now that it stands still. */

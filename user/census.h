@@ -65,6 +65,8 @@ struct census {
 	struct census_top containers, strings;
 	struct census_heap_stats heap;
 	bool pymalloc, malloc; /* walked */
+	u64 linked;	       /* large objects found through the collector's lists */
+	u64 linked_left_out;   /* links that led to nothing known */
 	u64 unread_tables;     /* dicts whose table could not be read */
 	u64 types_refused;
 	u64 types;
@@ -94,6 +96,10 @@ void census_free(struct census *c);
 int census_take_reader(const struct pyinfo *info, const struct reader *r, struct proc_maps *maps,
 		       const struct pytypes_known *known, const struct census_opts *opts,
 		       struct census *out);
+
+/* The types that others are known by, in a live process. 0 or -errno. */
+int census_find_known(const struct pyinfo *info, const struct proc_maps *maps,
+		      struct pytypes_known *known);
 
 int census_print_text(const struct census *c, size_t top, bool all, FILE *out);
 int census_print_json(const struct census *c, FILE *out);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "gcwalk.h"
+
 #define BATCH	     1024 /* dict tables that are looked at together */
 #define CHUNK_ALIGN  16
 #define CHUNK_MIN    32
@@ -39,6 +41,7 @@ struct census_counter {
 	u8 heads[BATCH][PYKEYS_HEAD];
 	bool ok[BATCH];
 	struct shared shared[SHARED];
+	struct gcwalk *gc; /* owned; NULL: malloc is walked, and has all large objects */
 	u64 data_class[OBMALLOC_CLASSES];
 	u64 data_malloc;  /* held by data blocks from malloc */
 	u64 other_malloc; /* held by blocks of malloc that hold no object */
@@ -60,14 +63,20 @@ int census_counter_new(struct census_typer *t, size_t top, struct census *c,
 		free(k);
 		return -ENOMEM;
 	}
+	if (!t->h->have_glibc && gcwalk_new(t, &k->gc)) {
+		free(k);
+		return -ENOMEM;
+	}
 	*out = k;
 	return 0;
 }
 
 void census_counter_free(struct census_counter *k)
 {
-	if (k)
-		free(k->sum);
+	if (!k)
+		return;
+	gcwalk_free(k->gc);
+	free(k->sum);
 	free(k);
 }
 
@@ -266,7 +275,11 @@ int census_count_block(void *counter, const struct census_block *b)
 	} else if (what == CENSUS_DATA) {
 		k->other_malloc += b->size + CHUNK_HEADER;
 	}
-	return what == CENSUS_OBJECT ? count_object(k, b, &o) : 0;
+	if (what != CENSUS_OBJECT)
+		return 0;
+	if (k->gc && b->where == CENSUS_POOL && gcwalk_note(k->gc, &o))
+		return -ENOMEM;
+	return count_object(k, b, &o);
 }
 
 /* ---- the end */
@@ -338,10 +351,15 @@ static int make_rows(struct census_counter *k)
 int census_counter_finish(struct census_counter *k)
 {
 	struct census *c = k->c;
-	int err = flush(k);
+	struct gcwalk_stats stats = {0};
+	int err = k->gc ? gcwalk_run(k->gc, census_count_block, k, &stats) : 0;
 
+	if (!err)
+		err = flush(k);
 	if (err)
 		return err;
+	c->linked = stats.objects;
+	c->linked_left_out = stats.left_out + stats.nonsense;
 	finish_classes(k);
 	c->types_refused = pytypes_refused(k->t->types);
 	err = census_top_finish(&c->containers, k->t->types);

@@ -85,6 +85,7 @@ static struct jsonw losses(const struct census *c)
 	jsonw_u64(&o, "torn_heaps", h->torn_chunks);
 	jsonw_u64(&o, "unwalked_bytes", h->unwalked);
 	jsonw_u64(&o, "unread_tables", c->unread_tables);
+	jsonw_u64(&o, "gc_links_left_out", c->linked_left_out);
 	jsonw_u64(&o, "types_refused", c->types_refused);
 	return o;
 }
@@ -100,6 +101,7 @@ int census_print_json(const struct census *c, FILE *out)
 	jsonw_u64(&o, "rss_bytes", c->rss);
 	jsonw_bool(&o, "pymalloc_walked", c->pymalloc);
 	jsonw_bool(&o, "malloc_walked", c->malloc);
+	jsonw_u64(&o, "objects_by_gc_lists", c->linked);
 	jsonw_u64(&o, "objects", c->objects);
 	jsonw_u64(&o, "object_bytes", c->object_bytes);
 	jsonw_u64(&o, "freelist_blocks", c->freelist_blocks);

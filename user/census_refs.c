@@ -166,7 +166,7 @@ static int find_in_block(void *ctx, const struct census_block *b)
 	if (what == CENSUS_FREELIST)
 		return 0;
 	if (what == CENSUS_DATA) {
-		if (!refset_add(&s->blocks, b->addr, n)) {
+		if (!refset_add(&s->blocks, b->addr + census_hooks(s->t, b)->front, n)) {
 			s->out->blocks_left_out++;
 			s->other.holders++;
 			s->other.references += n;

@@ -39,8 +39,11 @@ static void head(const struct census *c, FILE *out)
 	fprintf(out, "%" PRIu64 " dead objects kept for reuse, %s\n", c->freelist_blocks,
 		units_bytes(b[4], (double)c->freelist_bytes, false));
 	if (!c->malloc)
-		fprintf(out, "malloc's heap could not be walked (no glibc): objects over 512 bytes "
-			     "are missing\n");
+		fprintf(out,
+			"malloc is not glibc's, so its heap was not walked: of the objects over "
+			"512 bytes only containers were found, %" PRIu64
+			" through the garbage collector's lists\n",
+			c->linked);
 }
 
 static double part(u64 a, u64 b)

@@ -8,13 +8,14 @@
 #include "log.h"
 
 static const char help[] =
-	"Usage: pyheaptrace report table|tree|summary|stats FILE [options]\n"
+	"Usage: pyheaptrace report table|tree|summary|stats|series FILE [options]\n"
 	"\n"
 	"  table                        the lines that hold memory, as in a live report; growth\n"
 	"                               and rate are since the first snapshot\n"
 	"  tree                         who called whom to allocate it, from the outside in\n"
 	"  summary                      one page: the recording, its peak, what holds, what grew\n"
 	"  stats                        by domain, sizes and ages; top by bytes, blocks, turnover\n"
+	"  series                       the snapshots there are, with their times and totals\n"
 	"\n"
 	"FILE is a capture made by pyheaptrace record; - is standard input.\n"
 	"\n"
@@ -29,7 +30,7 @@ static const char help[] =
 	"      --domain NAME[,NAME]     libc, pymalloc, pool, mmap, fault\n"
 	"  -n, --top N                  rows (default 20; tree: 60)\n"
 	"      --sort WHAT              size (default), count or allocated\n"
-	"  -f, --format FORMAT          of table: text or json (default text)\n"
+	"  -f, --format FORMAT          of table and series: text or json (default text)\n"
 	"  -o, --output FILE            write to FILE instead of standard output\n"
 	"  -v, --verbose\n"
 	"  -h, --help                   print this\n"
@@ -40,10 +41,11 @@ static const char help[] =
 	"  pyheaptrace report tree heap.pht --include '*/shop/*' --all-frames\n";
 
 static const struct capture_reporter reporters[] = {
-	{"table", report_capture_table, false},
-	{"tree", report_capture_tree, false},
-	{"summary", report_capture_summary, true},
-	{"stats", report_capture_stats, false},
+	{"table", report_capture_table, true, false},
+	{"tree", report_capture_tree, false, false},
+	{"summary", report_capture_summary, false, true},
+	{"stats", report_capture_stats, false, false},
+	{"series", report_capture_series, true, true},
 };
 
 static const struct view_sort sorts[] = {
@@ -111,11 +113,13 @@ static int run(struct job *job)
 static int check(const struct view_args *a, const struct capture_reporter *reporter)
 {
 	if (!reporter)
-		return log_err_r(-EINVAL,
-				 "report: \"%s\" is none (try table, tree, summary or stats)",
-				 a->words[0]);
-	if (a->json && reporter->print != report_capture_table)
-		return log_err_r(-EINVAL, "report: only table comes as JSON");
+		return log_err_r(
+			-EINVAL,
+			"report: \"%s\" is none (try table, tree, summary, stats or series)",
+			a->words[0]);
+	if (a->json && !reporter->has_json)
+		return log_err_r(-EINVAL, "report: %s does not come as JSON, only table and series",
+				 reporter->name);
 	if (reporter->wants_series && !strcmp(a->words[1], "-"))
 		return log_err_r(-EINVAL, "report: %s needs a file, not standard input",
 				 reporter->name);

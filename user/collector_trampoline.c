@@ -22,6 +22,7 @@ struct trampoline {
 	struct probes_links *links;
 	u32 site;
 	u64 site_ns; /* what a hit of it costs */
+	u64 interval, seed; /* as asked */
 	u64 gaps; /* times that somebody else's pointers were found in the tables */
 	bool lost; /* the tables are somebody else's now */
 };
@@ -67,7 +68,7 @@ static int choose_site(struct trampoline *tr, struct probes *probes)
 
 static int attach_sites(struct trampoline *tr, struct probes *probes)
 {
-	int err = choose_site(tr, probes);
+	int err = tr->site ? 0 : choose_site(tr, probes);
 
 	if (!err)
 		err = attach_site(tr, probes, tr->site);
@@ -100,50 +101,63 @@ static void describe(struct session *s, const struct trampoline *tr)
 		 tramp_view(tr->tramp).ours, got.ours);
 }
 
-static void detach(struct session *s, struct probes *probes, bool alive)
+/* Put the target's pointers back. */
+static void let_go(const struct session *s, const struct trampoline *tr)
 {
-	struct trampoline *tr = s->state;
+	int err;
 
-	if (tr->tramp && alive) {
-		int err;
-
-		if (tr->got)
-			gotswap_restore(tr->got, tr->tramp);
-		err = tramp_disable(tr->tramp);
-		if (err && err != -ESRCH)
-			log_warn("process %d: could not restore its allocator tables (%s); its page "
-				 "stops sampling by itself",
-				 s->info.pid, strerror(-err));
-	}
-	probes_detach(probes, s->info.pid, tr->links);
-	gotswap_free(tr->got);
-	if (tr->tramp)
-		tramp_free(tr->tramp);
-	free(tr);
+	if (tr->got)
+		gotswap_restore(tr->got, tr->tramp);
+	err = tramp_disable(tr->tramp);
+	if (err && err != -ESRCH)
+		log_warn("process %d: could not restore its allocator tables (%s); its page "
+			 "stops sampling by itself",
+			 s->info.pid, strerror(-err));
 }
 
-static int start(struct session *s, struct trampoline *tr, struct probes *probes,
-		 const struct opts *opts)
+/* Everything but the state itself: it can be started again. */
+static void stop(struct session *s, struct trampoline *tr, bool alive)
 {
-	struct tramp_params params = { .interval = opts->sample_interval, .seed = opts->seed };
+	if (tr->tramp && alive)
+		let_go(s, tr);
+	probes_detach(tr->probes, s->info.pid, tr->links);
+	gotswap_free(tr->got);
+	tramp_free(tr->tramp);
+	tr->links = NULL;
+	tr->got = NULL;
+	tr->tramp = NULL;
+}
+
+static void detach(struct session *s, struct probes *probes, bool alive)
+{
+	(void)probes;
+	stop(s, s->state, alive);
+	free(s->state);
+}
+
+/* set: the blocks that an earlier start sampled, or NULL. */
+static int start(struct session *s, struct trampoline *tr, struct tramp_set *set)
+{
+	struct tramp_params params = { .interval = tr->interval, .seed = tr->seed, .set = set };
 	const char *why = NULL;
 	struct pht_proc proc;
 	int err;
 
 	err = gotswap_open(&s->info, &tr->got);
 	if (err)
-		log_info("neither mappings nor calls of extension modules to libc will be seen: %s", strerror(-err));
+		log_info("neither mappings nor calls of extension modules to libc will be seen: %s",
+			 strerror(-err));
 	else
 		gotswap_originals(tr->got, params.libc);
 	err = tramp_attach(&s->info, &params, &tr->tramp, &why);
 	if (err)
 		return log_err_r(err, "no trampoline in process %d: %s", s->info.pid,
 				 why ? why : strerror(-err));
-	plan_proc(&s->info, opts->sample_interval, &proc);
-	err = probes_attach_none(probes, s->info.pid, &proc, &tr->links);
+	plan_proc(&s->info, tr->interval, &proc);
+	err = probes_attach_none(tr->probes, s->info.pid, &proc, &tr->links);
 	if (err)
 		return err;
-	err = attach_sites(tr, probes);
+	err = attach_sites(tr, tr->probes);
 	if (err)
 		return log_err_r(err, "the kernel refuses probes on the trampoline: %s",
 				 strerror(-err));
@@ -165,8 +179,10 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 	if (!tr)
 		return log_err_r(-ENOMEM, "out of memory");
 	tr->probes = probes;
+	tr->interval = opts->sample_interval;
+	tr->seed = opts->seed;
 	s->state = tr;
-	err = start(s, tr, probes, opts);
+	err = start(s, tr, NULL);
 	if (err) {
 		detach(s, probes, true);
 		s->state = NULL;
@@ -181,6 +197,58 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 	return 0;
 }
 
+static int throttle(struct session *s, u64 interval)
+{
+	struct trampoline *tr = s->state;
+
+	if (tr->lost)
+		return -ENOTCONN;
+	return tramp_set_interval(tr->tramp, interval) ?:
+	       probes_set_interval(tr->probes, s->info.pid, interval);
+}
+
+/* What the page's originals lead to has changed: begin anew with what is there now. */
+static int start_again(struct session *s, struct trampoline *tr)
+{
+	struct tramp_set *set = NULL;
+	struct pyinfo info;
+	int err = tramp_take_set(tr->tramp, &set);
+
+	if (err)
+		return err;
+	stop(s, tr, true);
+	err = pyinfo_examine(s->info.pid, &info);
+	if (err) {
+		free(set);
+		return err;
+	}
+	pyinfo_free(&s->info);
+	s->info = info;
+	err = start(s, tr, set);
+	if (!err && s->interval != tr->interval)
+		err = throttle(s, s->interval);
+	if (err)
+		stop(s, tr, true);
+	return err;
+}
+
+static void follow_tables(struct session *s, struct trampoline *tr)
+{
+	int err = start_again(s, tr);
+
+	if (!err) {
+		log_info("process %d: another allocator hook took the tables over; attached again "
+			 "(%s)",
+			 s->info.pid, py_alloc_mode_name(s->info.alloc_mode));
+		return;
+	}
+	tr->lost = true;
+	s->complete = false;
+	log_warn("process %d: another allocator hook took the tables over, and attaching again "
+		 "failed (%s); nothing is seen from here on",
+		 s->info.pid, strerror(-err));
+}
+
 static void tick(struct session *s, struct probes *probes)
 {
 	struct trampoline *tr = s->state;
@@ -191,26 +259,15 @@ static void tick(struct session *s, struct probes *probes)
 	if (tr->lost)
 		return;
 	err = tramp_heartbeat(tr->tramp) ?: tramp_recheck(tr->tramp, &gap);
-	if (gap)
-		tr->gaps++;
+	tr->gaps += gap;
 	if (!err && tr->got) {
 		gotswap_apply(tr->got, tr->tramp);
+		tr->gaps += gotswap_view(tr->got).taken > 0;
+	}
+	if (err == -ESTALE)
+		follow_tables(s, tr);
+	if (!tr->lost)
 		describe(s, tr);
-	}
-	if (err == -ESTALE) {
-		tr->lost = true;
-		log_warn("process %d: another allocator hook took the tables over; nothing is "
-			 "seen from here on, attach again",
-			 s->info.pid);
-	}
-}
-
-static int throttle(struct session *s, u64 interval)
-{
-	struct trampoline *tr = s->state;
-
-	return tramp_set_interval(tr->tramp, interval) ?:
-	       probes_set_interval(tr->probes, s->info.pid, interval);
 }
 
 static void losses(const struct session *s, u64 out[PHT_LOSS_NR])

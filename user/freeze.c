@@ -18,6 +18,7 @@
 
 struct stopped {
 	pid_t tid;
+	bool stopped;
 	int signal; /* that it was about to receive: delivered when it goes on */
 };
 
@@ -44,7 +45,7 @@ static u64 now_ns(void)
 	return (u64)ts.tv_sec * 1000000000u + (u64)ts.tv_nsec;
 }
 
-static bool is_stopped(const struct freeze *f, pid_t tid)
+static bool is_known(const struct freeze *f, pid_t tid)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (f->v[i].tid == tid)
@@ -84,34 +85,10 @@ static bool has_ended(const struct freeze *f, pid_t tid)
 	return state && state[1] && (state[2] == 'Z' || state[2] == 'X');
 }
 
-/* Wait until tid stops: 0, -ESRCH (it ended instead), -ETIMEDOUT. */
-static int await_stop(pid_t tid, u64 until, int *signal)
+/* 1: it will stop, 0: it has ended, or -errno. */
+static int interrupt(struct freeze *f, pid_t tid)
 {
-	const struct timespec pause = {.tv_nsec = POLL_NS};
-	int status;
-
-	for (;;) {
-		pid_t got = waitpid(tid, &status, WNOHANG | __WALL);
-
-		if (got < 0 && errno != EINTR)
-			return -ESRCH;
-		if (got > 0 && !WIFSTOPPED(status))
-			return -ESRCH;
-		if (got > 0) {
-			/* any other stop than ptrace's own holds a signal on its way */
-			*signal = status >> 16 ? 0 : WSTOPSIG(status);
-			return 0;
-		}
-		if (now_ns() >= until)
-			return -ETIMEDOUT;
-		nanosleep(&pause, NULL);
-	}
-}
-
-/* 1: stopped, 0: it has ended, or -errno. */
-static int stop_thread(struct freeze *f, pid_t tid)
-{
-	int signal = 0, err = reserve(f);
+	int err = reserve(f);
 
 	if (err)
 		return err;
@@ -121,19 +98,16 @@ static int stop_thread(struct freeze *f, pid_t tid)
 		f->first_ns = now_ns();
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL))
 		return errno == ESRCH ? 0 : -errno;
-	err = await_stop(tid, f->until, &signal);
-	if (err)
-		return err == -ESRCH ? 0 : err;
-	f->v[f->n++] = (struct stopped){tid, signal};
+	f->v[f->n++] = (struct stopped){.tid = tid};
 	return 1;
 }
 
-/* Stop the threads that do not stand still yet: how many these were, or -errno. */
-static int stop_round(struct freeze *f)
+/* Interrupt the threads that are new: how many these were, or -errno. */
+static int interrupt_new(struct freeze *f)
 {
 	char path[64];
 	struct dirent *entry;
-	int stopped = 0, err = 0;
+	int n = 0, err = 0;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)f->pid);
@@ -143,13 +117,47 @@ static int stop_round(struct freeze *f)
 	while (err >= 0 && (entry = readdir(dir))) {
 		pid_t tid = (pid_t)atoi(entry->d_name);
 
-		if (tid <= 0 || is_stopped(f, tid))
+		if (tid <= 0 || is_known(f, tid))
 			continue;
-		err = stop_thread(f, tid);
-		stopped += err > 0;
+		err = interrupt(f, tid);
+		n += err > 0;
 	}
 	closedir(dir);
-	return err < 0 ? err : stopped;
+	return err < 0 ? err : n;
+}
+
+/* Wait until a thread has stopped, or ended: 0 or -ETIMEDOUT. */
+static int await_stop(struct stopped *t, u64 until)
+{
+	const struct timespec pause = {.tv_nsec = POLL_NS};
+	int status;
+
+	for (;;) {
+		pid_t got = waitpid(t->tid, &status, WNOHANG | __WALL);
+
+		if ((got < 0 && errno != EINTR) || (got > 0 && !WIFSTOPPED(status)))
+			return 0;
+		if (got > 0) {
+			/* any other stop than ptrace's own holds a signal on its way */
+			t->signal = status >> 16 ? 0 : WSTOPSIG(status);
+			t->stopped = true;
+			return 0;
+		}
+		if (now_ns() >= until)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* All at once, then wait: the first ones stand still no longer than they must. */
+static int stop_round(struct freeze *f)
+{
+	size_t from = f->n;
+	int n = interrupt_new(f), err = 0;
+
+	for (size_t i = from; n >= 0 && !err && i < f->n; i++)
+		err = await_stop(&f->v[i], f->until);
+	return err ? err : n;
 }
 
 static int stop_all(struct freeze *f)
@@ -160,7 +168,10 @@ static int stop_all(struct freeze *f)
 		n = stop_round(f);
 	if (n)
 		return n < 0 ? n : -ETIMEDOUT;
-	return f->n ? 0 : -ESRCH;
+	for (size_t i = 0; i < f->n; i++)
+		if (f->v[i].stopped)
+			return 0;
+	return -ESRCH;
 }
 
 static void hold(struct freeze *f)
@@ -190,7 +201,8 @@ static void *run(void *arg)
 		hold(f);
 	pthread_mutex_unlock(&f->lock);
 	for (size_t i = 0; i < f->n; i++)
-		ptrace(PTRACE_DETACH, f->v[i].tid, NULL, (void *)(intptr_t)f->v[i].signal);
+		if (f->v[i].stopped)
+			ptrace(PTRACE_DETACH, f->v[i].tid, NULL, (void *)(intptr_t)f->v[i].signal);
 	f->end_ns = now_ns();
 	return NULL;
 }

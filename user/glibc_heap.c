@@ -22,7 +22,7 @@
 
 #define SCAN_MAX    (32u << 20) /* of writable data looked through for the main arena */
 #define PAGE	    4096
-#define FAST_CHUNKS (1u << 22)
+#define FAST_CHUNKS   (1u << 18)
 
 /* Sizes that heaps of non-main arenas have been aligned to. */
 static const u64 heap_aligns[] = {64ull << 20, 32ull << 20, 128ull << 20, 4ull << 20, 4ull << 30};

@@ -145,6 +145,7 @@ static bool plausible(u64 head, u64 addr, u64 end)
 static int one_chunk(struct walker *w, const struct glibc_range *g, u64 addr, u64 *size)
 {
 	struct glibc_chunk c = {.addr = addr, .arena = g->arena};
+	u64 top = w->heap->arenas[g->arena].top;
 	int err;
 
 	for (int try = 0;; try++) {
@@ -163,13 +164,21 @@ static int one_chunk(struct walker *w, const struct glibc_range *g, u64 addr, u6
 			*size = 0;
 			return 0;
 		}
+		/* The heap has grown since: its old top is now part of what came after. */
+		if (try == RETRIES && top >= g->start && addr >= top) {
+			c.size = g->end - addr;
+			c.kind = GLIBC_TOP;
+			break;
+		}
 		if (try == RETRIES)
 			return -EAGAIN;
 		w->len = 0;
 	}
-	err = kind_of(w, addr, c.size, g->end, w->heap->arenas[g->arena].top, &c.kind);
-	if (err)
-		return err;
+	if (c.kind != GLIBC_TOP) {
+		err = kind_of(w, addr, c.size, g->end, top, &c.kind);
+		if (err)
+			return err;
+	}
 	if (c.kind == GLIBC_USED)
 		for (size_t i = 0; i < ARRAY_SIZE(tcache_layouts); i++)
 			if (c.size == tcache_layouts[i].chunk_size) {

@@ -17,6 +17,7 @@ struct gotswap {
 
 struct old_word {
 	u64 value;
+	bool ours; /* when we looked last */
 };
 
 static int scan(const struct pyinfo *info, struct got_slots *out)
@@ -98,7 +99,20 @@ static int remember(struct gotswap *g, u64 addr, u64 value)
 		}
 	}
 	old->value = value;
+	old->ours = true;
 	return 0;
+}
+
+/* Somebody else led a word elsewhere that was ours, at 0 with its library. */
+static void note_taken(struct gotswap *g, const struct got_slot *slot)
+{
+	struct old_word *old = hashmap_get(&g->replaced, slot->addr, 0);
+
+	if (!old || !slot->value)
+		return;
+	g->view.taken += old->ours;
+	g->view.missed++;
+	old->ours = false;
 }
 
 /* Compare and exchange one word of the target. */
@@ -130,10 +144,12 @@ static void apply_one(struct gotswap *g, struct tramp *t, const struct got_slot 
 		g->view.ours++;
 		return;
 	}
-	if (slot->swappable && !remember(g, slot->addr, slot->value) &&
-	    !exchange(g, t, slot, slot->value, entry))
+	if (slot->state == GOT_OTHER)
+		note_taken(g, slot);
+	else if (slot->swappable && !remember(g, slot->addr, slot->value) &&
+		 !exchange(g, t, slot, slot->value, entry))
 		g->view.ours++;
-	else if (slot->state != GOT_OTHER)
+	else
 		g->view.missed++;
 }
 

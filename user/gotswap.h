@@ -24,9 +24,12 @@ void gotswap_apply(struct gotswap *g, struct tramp *t);
 /* Put back what is still ours. */
 void gotswap_restore(struct gotswap *g, struct tramp *t);
 
-/* Words that point at us now, and those that lead to the allocator past us. */
+/*
+ * Words that point at us now, those that lead past us, and of these the ones
+ * that somebody changed since the last look.
+ */
 struct gotswap_view {
-	u32 ours, missed;
+	u32 ours, missed, taken;
 };
 struct gotswap_view gotswap_view(const struct gotswap *g);
 

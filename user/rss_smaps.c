@@ -257,7 +257,7 @@ u64 residency_bytes(const struct residency *r, u64 from, u64 to)
 
 u64 residency_whole_pages(const struct residency *r, u64 from, u64 to)
 {
-	if (from >= to)
+	if (from >= to || from > UINT64_MAX - PAGE)
 		return 0;
 	return residency_bytes(r, (from + PAGE - 1) / PAGE * PAGE, to / PAGE * PAGE);
 }

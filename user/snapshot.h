@@ -76,7 +76,7 @@ void snap_cache_free(struct snap_cache *cache);
  * The cache holds on to the addresses of rows' frames: keep one per session,
  * no longer than its symbolizer.  0, -EINVAL (grouped otherwise), -ENOMEM or
  * -E2BIG.  The bins stay empty: see snapshot_add_bin.  Numbers are rounded to
- * what a capture keeps (bytes: whole ones; others to about 1 in 10^6).
+ * what a capture keeps (bytes: whole ones; fractions to about 1 in 60,000).
  */
 int snapshot_from_report(const struct report *r, struct stacks *stacks, struct snap_cache *cache,
 			 struct snapshot *out);

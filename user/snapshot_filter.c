@@ -16,6 +16,9 @@ static bool match_any(const char *const *patterns, size_t n, const char *file)
 
 static u8 hits_of(const struct snap_filter *filter, const char *file)
 {
+	/* What tracemalloc calls the file of a frame that has none. */
+	if (!*file)
+		file = "<unknown>";
 	return (match_any(filter->include, filter->ninclude, file) ? HIT_INCLUDE : 0) |
 	       (match_any(filter->exclude, filter->nexclude, file) ? HIT_EXCLUDE : 0);
 }

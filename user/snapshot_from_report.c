@@ -53,10 +53,10 @@ static void fill_row(const struct row *row, u32 domain, struct snap_row *out)
 	out->live = (struct estimator){
 		.bytes = bytes_kept(row->live.bytes),
 		.blocks = real_kept(row->live.blocks),
-		.var = real_kept(row->live.var),
+		.var = coarse_kept(row->live.var),
 		.seen = bytes_kept(row->live.seen),
-		.skew = real_kept(row->live.skew),
-		.covar = real_kept(row->live.covar),
+		.skew = coarse_kept(row->live.skew),
+		.covar = coarse_kept(row->live.covar),
 		.samples = row->live.samples,
 	};
 	out->allocated_bytes = bytes_kept(row->allocated_bytes);

@@ -17,6 +17,7 @@ struct op {
 	int (*fn)(struct op *op);
 	const char *why;
 	u64 arg;
+	struct tramp_set *set; /* owned */
 	bool gap;
 	struct tramp_stats stats;
 	u32 nlist;
@@ -68,6 +69,11 @@ static int simple_op(struct tramp *t, int (*fn)(struct op *op), u64 arg, unsigne
 	return err;
 }
 
+static int op_take_set(struct op *op)
+{
+	return tramp_ctl_take_set(op->t, op->set);
+}
+
 static int op_attach(struct op *op)
 {
 	return tramp_do_attach(op->t, &op->why);
@@ -96,8 +102,9 @@ int tramp_attach(const struct pyinfo *info, const struct tramp_params *params, s
 	int err = -ENOMEM;
 
 	*why = "out of memory";
-	if (op) {
+	if (t)
 		fill(t, info, params);
+	if (op) {
 		*why = "its allocator tables were not found";
 		err = -ENOTSUP;
 		if (t->tables.addr[0] || t->tables.addr[1] || t->tables.addr[2]) {
@@ -107,6 +114,8 @@ int tramp_attach(const struct pyinfo *info, const struct tramp_params *params, s
 						 : op->why;
 		}
 	}
+	if (!t)
+		free(params->set);
 	if (!t || !t->wedged)
 		free(op);
 	if (err)
@@ -124,6 +133,7 @@ void tramp_free(struct tramp *t)
 		close(t->mem);
 	if (t->region.fd >= 0)
 		close(t->region.fd);
+	free(t->params.set);
 	free(t);
 }
 
@@ -190,6 +200,25 @@ int tramp_recheck(struct tramp *t, bool *gap)
 int tramp_disable(struct tramp *t)
 {
 	return t->enabled ? simple_op(t, op_disable, 0, SWAP_MS) : 0;
+}
+
+int tramp_take_set(struct tramp *t, struct tramp_set **out)
+{
+	struct op *op = new_op(t, op_take_set);
+	int err = -ENOMEM;
+
+	if (op)
+		op->set = malloc(sizeof(*op->set));
+	if (op && op->set)
+		err = perform(op, LOOK_MS);
+	if (t->wedged)
+		return err;
+	if (!err)
+		*out = TAKE_PTR(op->set);
+	if (op)
+		free(op->set);
+	free(op);
+	return err;
 }
 
 int tramp_set_interval(struct tramp *t, u64 interval)

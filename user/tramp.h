@@ -25,6 +25,7 @@
 #include "util.h"
 
 struct tramp;
+struct tramp_set;
 
 struct tramp_params {
 	u64 interval; /* R, bytes; 1 = every allocation */
@@ -36,6 +37,11 @@ struct tramp_params {
 	bool follow_fork;
 	/* Resolved functions of libc's family by PHT_TFN_* - PHT_TFN_TABLES; 0 = not needed. */
 	u64 libc[PHT_TFN_NR - PHT_TFN_TABLES];
+	/*
+	 * Sampled blocks whose frees are still to be reported, or NULL.  It is
+	 * the attach's from there on, also when that fails.
+	 */
+	struct tramp_set *set;
 };
 
 /*
@@ -79,6 +85,11 @@ int tramp_set_interval(struct tramp *t, u64 interval);
 /* Renew the lease: without it the page stops sampling, after a bounded number of samples. */
 int tramp_heartbeat(struct tramp *t);
 int tramp_disable(struct tramp *t);
+/*
+ * Stop sampling and take the sampled blocks, for the attach that follows on
+ * this one.  Before tramp_disable(), which forgets them.
+ */
+int tramp_take_set(struct tramp *t, struct tramp_set **out);
 
 /*
  * Exchange further words, such as GOT slots, each only where it holds

@@ -39,6 +39,20 @@ static int silence_others(struct tramp *t, const struct tramp_regions *regions)
 	return 0;
 }
 
+/*
+ * The first look at the thread block decided, while the words were nobody's
+ * yet.  A hook that we know nothing of may pass calls on to an earlier page,
+ * which goes on counting in its words although it is silent: not in ours.
+ */
+static void choose_words(const struct tramp *t, const struct tramp_regions *regions,
+			 struct tramp_region_request *req)
+{
+	for (int i = 0; i < regions->n; i++)
+		req->tcb_in_use |= regions->v[i].spec.flavour == TRAMP_TCB;
+	if (regions->n && (!req->tcb_in_use || t->mode == PY_ALLOC_HOOKED))
+		req->may_use_tcb = false;
+}
+
 static int make_region(struct tramp *t, const struct tramp_regions *regions,
 		       const struct proc_maps *maps, const char **why)
 {
@@ -51,14 +65,7 @@ static int make_region(struct tramp *t, const struct tramp_regions *regions,
 	};
 	int err;
 
-	/* An earlier look decided, while the words were nobody's yet. */
-	for (int i = 0; i < regions->n; i++) {
-		if (regions->v[i].spec.flavour == TRAMP_TCB)
-			req.tcb_in_use = true;
-		else
-			req.may_use_tcb = false;
-	}
-
+	choose_words(t, regions, &req);
 	if (regions->total >= TRAMP_REGIONS_MAX) {
 		*why = "it holds too many mappings of earlier attaches";
 		return -ENOSPC;

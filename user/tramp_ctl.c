@@ -59,6 +59,16 @@ int tramp_ctl_params(struct tramp *t, u64 r)
 	return err;
 }
 
+/* What is added while we read is not missed but for the last, half-done sample of a thread. */
+int tramp_ctl_take_set(const struct tramp *t, struct tramp_set *out)
+{
+	int err = tramp_ctl_put32(t, PHT_CTL_GEN, 0);
+
+	return err ? err
+		   : procmem_read(t->mem, t->region.base + PHT_TRAMP_FILTER, out->bytes,
+				  sizeof(out->bytes));
+}
+
 int tramp_ctl_stats(const struct tramp *t, struct tramp_stats *out)
 {
 	struct pht_tramp_ctl c;

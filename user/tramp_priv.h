@@ -6,6 +6,11 @@
 #include "tramp.h"
 #include "tramp_tables.h"
 
+/* The filter and the set, as they are in the data region. */
+struct tramp_set {
+	u8 bytes[PHT_TRAMP_SIZE - PHT_TRAMP_FILTER];
+};
+
 struct tramp {
 	pid_t pid;
 	u64 start_time;
@@ -33,6 +38,7 @@ int tramp_ctl_get(const struct tramp *t, struct pht_tramp_ctl *out);
 /* Make R = r the parameters in force. */
 int tramp_ctl_params(struct tramp *t, u64 r);
 int tramp_ctl_lease(const struct tramp *t);
+int tramp_ctl_take_set(const struct tramp *t, struct tramp_set *out);
 int tramp_ctl_stats(const struct tramp *t, struct tramp_stats *out);
 
 /* ---- tramp_attach.c: find or make the page ---- */

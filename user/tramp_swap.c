@@ -128,6 +128,9 @@ static int prepare(struct tramp *t, struct inject *in)
 	if (!err)
 		err = tramp_ctl_put32(t, PHT_CTL_STATE, PHT_STATE_DIRTY | wipe);
 	t->all = t->params.interval <= 1;
+	if (!err && !t->all && t->params.set)
+		err = procmem_write(t->mem, t->region.base + PHT_TRAMP_FILTER, t->params.set->bytes,
+				    sizeof(t->params.set->bytes));
 	if (!err && t->all)
 		err = procmem_write(t->mem, t->region.base + PHT_TRAMP_FILTER, all, sizeof(all));
 	if (!err)

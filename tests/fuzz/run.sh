@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- linetable elf insn pycode
+[ $# -gt 0 ] || set -- linetable elf insn pycode obmalloc
 out=build/fuzz
 cc=${CLANG:-clang}
 mkdir -p "$out"
@@ -17,6 +17,10 @@ sources() {
 	elf) echo user/elf.c user/log.c ;;
 	insn) echo user/insn.c user/insn_x86.c user/insn_refs.c user/insn_facts.c ;;
 	pycode) echo user/pycode.c user/pystr.c user/linetable.c user/pyoffsets.c ;;
+	obmalloc)
+		echo user/obmalloc*.c user/freelists.c user/reader.c user/insn_statics.c \
+			user/insn_x86.c user/elf.c user/proc.c user/pyoffsets.c
+		;;
 	*) echo "no fuzzer named $1" >&2; exit 2 ;;
 	esac
 }

@@ -210,6 +210,30 @@ class Numbers(Case):
                 for l in after["free_lists"] if l["count"] != lists[l["type"], l["items"]]}
         self.assertEqual({(l["type"], l["items"]): l["count"] for l in changes["free_lists"]}, want)
 
+    def test_subinterpreters(self):
+        """Each of 3.12's and newer's with an allocator of its own is listed, and summed."""
+        code = ("import time\n"
+                "try: import _interpreters as I\n"
+                "except ImportError: import _xxsubinterpreters as I\n"
+                "try: i = [I.create('isolated') for _ in range(2)]\n"
+                "except TypeError: i = [I.create(isolated=True) for _ in range(2)]\n"
+                "for x in i: I.run_string(x, 'keep = [str(n) for n in range(50000)]')\n"
+                "print('x', flush=True)\ntime.sleep(1000)")
+        for interpreter in interpreters():
+            if tuple(int(n) for n in interpreter.minor.split(".")) < (3, 12):
+                continue
+            with self.subTest(python=str(interpreter)):
+                p = self.python(code, interpreter)
+                m = moment(p.pid)
+                self.assertEqual(sorted(i["id"] for i in m["interpreters"]), [0, 1, 2])
+                self.assertEqual(m["interpreters"][0]["id"], 0)
+                for i in m["interpreters"][1:]:
+                    self.assertGreater(i["bytes"]["in_use"], 50000 * 48)
+                self.assertEqual(sum(i["bytes"]["in_use"] for i in m["interpreters"]),
+                                 m["bytes"]["in_use"])
+                self.assertRegex(pymalloc("-p", p.pid).out, r"\n +2 +\d+ +[\d.]+ MiB")
+                p.close()
+
     def test_a_series(self):
         p = self.python("import time\nkeep=[]\nprint('x',flush=True)\n"
                         "while True: keep.append([bytes(100) for _ in range(300)]); time.sleep(.01)")

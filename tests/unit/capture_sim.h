@@ -52,9 +52,9 @@ static inline void sim_fill(struct sim *s, struct snap_row *row)
 		estimate_add(&row->live, 64 + sim_random(s) % 4096, 65536);
 	row->live.bytes = real_kept((double)(u64)row->live.bytes);
 	row->live.blocks = real_kept(row->live.blocks);
-	row->live.var = real_kept(row->live.var);
-	row->live.skew = real_kept(row->live.skew);
-	row->live.covar = real_kept(row->live.covar);
+	row->live.var = coarse_kept(row->live.var);
+	row->live.skew = coarse_kept(row->live.skew);
+	row->live.covar = coarse_kept(row->live.covar);
 	row->samples += n + 1;
 	row->allocated_bytes += 65536.0 * (n + 1);
 	row->allocated_blocks = real_kept(row->allocated_blocks + 1.25 * n);

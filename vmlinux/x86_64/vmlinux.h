@@ -41,7 +41,6 @@ enum bpf_map_type {
 
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
 enum { BPF_F_NO_PREALLOC = 1 };
-enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
 
 struct pt_regs {
