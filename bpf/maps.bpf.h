@@ -90,7 +90,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 8 << 20);
 } events SEC(".maps");
 
 /* Code objects whose names have been sent. */

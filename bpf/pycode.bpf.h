@@ -249,9 +249,9 @@ __noinline int pht_code_send(__u64 code, __u32 ident)
 
 	if (!proc || !th)
 		return -1;
-	/* Half the ring stays free for what nothing makes up for. */
+	/* A part of the ring stays free for what nothing makes up for. */
 	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >
-	    bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 2)
+	    bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 4 * 3)
 		return -1;
 	off = &proc->off;
 	if (code_pointers_read(off, th->code, code, &p))

@@ -170,7 +170,7 @@ __noinline int pht_walk(void)
 
 		if (!frame)
 			break;
-		if (n >= PHT_MAX_FRAMES || i == WALK_STEPS - 1) {
+		if (i == WALK_STEPS - 1) {
 			flags |= PHT_STACK_TRUNCATED;
 			break;
 		}
@@ -184,6 +184,10 @@ __noinline int pht_walk(void)
 		if (off->fr_owner != PHT_ABSENT && owner >= off->fr_skip_owner) {
 			frame = back;
 			continue;
+		}
+		if (n >= PHT_MAX_FRAMES) {
+			flags |= PHT_STACK_TRUNCATED;
+			break;
 		}
 		code = field_u64(bytes, off->fr_code) & ~(__u64)off->code_tag_mask;
 		if (off->pos_kind == PHT_POS_INSTR_PTR)

@@ -44,7 +44,7 @@ _pyheaptrace()
 		COMPREPLY=($(compgen -W "size count allocated" -- "$cur"))
 		return ;;
 	report:report)
-		COMPREPLY=($(compgen -W "table tree summary stats" -- "$cur"))
+		COMPREPLY=($(compgen -W "table tree summary stats series" -- "$cur"))
 		return ;;
 	export:--to)
 		COMPREPLY=($(compgen -W "pprof speedscope folded folded-allocated csv json tracemalloc" -- "$cur"))

@@ -105,11 +105,11 @@ complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -l all-frames -d
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -l domain -x -d 'libc, pymalloc, pool, mmap, fault'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -s n -l top -x -d 'rows'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -l sort -x -a 'size count allocated' -d 'size'
-complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -s f -l format -x -a 'text json' -d 'of table'
+complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -s f -l format -x -a 'text json' -d 'of table and series'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'write to FILE instead of standard output'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -s v -l verbose -d 'say more on standard error'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -s h -l help -d 'print this'
-complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -F -a 'table tree summary stats'
+complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -F -a 'table tree summary stats series'
 
 complete -c pyheaptrace -n '__fish_seen_subcommand_from export' -l to -x -a 'pprof speedscope folded folded-allocated csv json tracemalloc' -d 'one of those above'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from export' -l at -x -d 'snapshot 0, 1, 2 ..., first, last'

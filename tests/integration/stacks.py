@@ -111,7 +111,7 @@ class Truth:
         want["seen"] += blocks
         if key == want["key"] and site["truncated"] == want["truncated"]:
             return
-        tally.examples.append(("differs", want["key"], key))
+        tally.examples.append(("differs", want["truncated"], want["key"], site["truncated"], key))
         if len(key) != len(want["key"]) or site["truncated"] != want["truncated"]:
             tally.shape += blocks
             return

@@ -10,6 +10,7 @@ marks themselves allocate is not among their lines.
 """
 import os
 import sys
+import tracemalloc  # in both cases: it imports modules that the examples import too
 
 NAME = "examples.py"
 
@@ -62,8 +63,6 @@ def main():
     exec(compile(EXAMPLES, NAME, "exec"), space)
     example = space[sys.argv[1].replace("-", "_")]
     if len(sys.argv) > 2:
-        import tracemalloc
-
         def mark(name):
             tracemalloc.take_snapshot().dump(os.path.join(sys.argv[2], name))
 
