@@ -8,6 +8,8 @@
 
 enum { CODEC_PLAIN, CODEC_ZLIB };
 
+static const u8 magic[8] = {0x89, 'P', 'H', 'T', 'C', 'A', 'P', '\n'};
+
 static void store32(u8 *p, u32 v)
 {
 	for (int i = 0; i < 4; i++)
@@ -30,7 +32,7 @@ void put_head(struct outbuf *b, u32 version)
 {
 	u8 head[CAPTURE_HEAD_SIZE];
 
-	memcpy(head, CAPTURE_MAGIC, 8);
+	memcpy(head, magic, sizeof(magic));
 	store32(head + 8, version);
 	store32(head + 12, checksum(head, 12, NULL, 0));
 	put_bytes(b, head, sizeof(head));
@@ -38,7 +40,7 @@ void put_head(struct outbuf *b, u32 version)
 
 int get_head(const u8 head[CAPTURE_HEAD_SIZE], u32 *version)
 {
-	if (memcmp(head, CAPTURE_MAGIC, 8))
+	if (memcmp(head, magic, sizeof(magic)))
 		return -EINVAL;
 	if (load32(head + 12) != checksum(head, 12, NULL, 0))
 		return -EBADMSG;

@@ -113,8 +113,6 @@ static int compare_keys(const struct snap_row *a, const struct snap_row *b)
 	return (a->domain > b->domain) - (a->domain < b->domain);
 }
 
-_Static_assert(sizeof(struct snap_row) == 8 + 6 * 8 + 8 + 4 * 8 + 2 * 8, "no padding to compare");
-
 /* Rows that differ from the last ones written; a row that is gone comes out as zeros. */
 static int changed_rows(const struct snapshot *last, const struct snapshot *s,
 			struct snap_row **out, size_t *n)
@@ -133,7 +131,7 @@ static int changed_rows(const struct snapshot *last, const struct snapshot *s,
 		if (order < 0) {
 			rows[*n].stack = last->rows[i].stack;
 			rows[(*n)++].domain = last->rows[i].domain;
-		} else if (order > 0 || memcmp(&last->rows[i], &s->rows[j], sizeof(*rows))) {
+		} else if (order > 0 || !snap_row_same(&last->rows[i], &s->rows[j])) {
 			rows[(*n)++] = s->rows[j];
 		}
 		i += order <= 0;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "capture_fields.h"
 
@@ -102,7 +101,7 @@ static bool gone(const struct snap_row *row)
 {
 	static const struct snap_row none;
 
-	return !memcmp(&row->live, &none.live, sizeof(none) - offsetof(struct snap_row, live));
+	return snap_row_same(row, &none);
 }
 
 /* Numbers of rows that changed and are new, or that are gone. */

@@ -51,12 +51,21 @@ static u64 word(const u8 *p)
 	return v;
 }
 
+/* A GC header and a reference count: most large blocks are told apart by these. */
+static bool may_be_type(const u8 *p)
+{
+	u64 refcnt = word(p + TYPE_LEAD);
+
+	return word(p) < 1ull << 47 && word(p + 8) < 1ull << 47 && (u32)refcnt &&
+	       !(refcnt >> 32 & 0xffff);
+}
+
 static int note_type(void *ctx, const struct census_block *b)
 {
 	const struct census_typer *t = ctx;
-	u64 offset = census_hooks(t, b)->front + TYPE_LEAD;
+	u32 front = census_hooks(t, b)->front, offset = front + TYPE_LEAD;
 
-	if (b->size < TYPE_MIN + offset || b->avail < offset + 16)
+	if (b->size < TYPE_MIN + offset || b->avail < offset + 16 || !may_be_type(b->bytes + front))
 		return 0;
 	return pytypes_add_heap(t->types, b->addr + offset, word(b->bytes + offset + 8));
 }

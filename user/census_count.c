@@ -116,9 +116,10 @@ static struct sum *sum_of(struct census_counter *k, u32 index)
 static u64 count_data(struct census_counter *k, enum census_data kind, u64 bytes)
 {
 	struct census_data_row *row = &k->c->data[kind];
+	const u64 small_max = OBMALLOC_CLASSES * (u64)OBMALLOC_ALIGN;
 	u64 asked = bytes + k->t->small.extra, held;
 
-	if (k->c->pymalloc && asked <= OBMALLOC_SMALL_MAX) {
+	if (k->c->pymalloc && asked <= small_max) {
 		u32 class = asked ? (u32)(asked - 1) / OBMALLOC_ALIGN : 0;
 
 		k->data_class[class]++;

@@ -17,7 +17,7 @@
 #define BYTES_HEAD	33 /* of a bytes object, with its last NUL */
 #define DEQUE_LEFT	24
 #define DEQUE_LEFTINDEX 40
-#define DEQUE_BLOCK	64
+#define DEQUE_BLOCK	64ull
 #define DEQUE_BYTES	((DEQUE_BLOCK + 2) * 8)
 #define LONG_HEAD	24
 #define STR_POINTER	8 /* to characters that are elsewhere */

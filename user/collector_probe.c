@@ -11,7 +11,7 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 {
 	struct probes_links *links;
 	struct plan plan;
-	int err = plan_make(&s->info, opts->sample_interval, PLAN_ALL, &plan);
+	int err = plan_make(&s->info, opts->sample_interval, &plan);
 
 	if (err)
 		return err;

@@ -78,19 +78,23 @@ static int attach_sites(struct trampoline *tr, struct probes *probes)
 static void describe(struct session *s, const struct trampoline *tr)
 {
 	struct gotswap_view got = { 0 };
+	const char *but = "";
 
 	if (tr->got)
 		got = gotswap_view(tr->got);
-	s->complete = tr->got && !got.missed;
-	if (s->complete)
+	if (got.own_new)
+		but = "; not C++'s operator new, which this process's allocator serves itself";
+	s->complete = tr->got && !got.missed && !got.own_new;
+	if (tr->got && !got.missed)
 		snprintf(s->coverage, sizeof(s->coverage),
 			 "every allocation through CPython's allocators, and every libc call of the "
-			 "modules loaded, mappings included");
+			 "modules loaded, mappings included%s",
+			 but);
 	else if (tr->got)
 		snprintf(s->coverage, sizeof(s->coverage),
 			 "every allocation through CPython's allocators, and the libc calls of the "
-			 "modules loaded, mappings included, but for %u places",
-			 got.missed);
+			 "modules loaded, mappings included, but for %u places%s",
+			 got.missed, but);
 	else
 		snprintf(s->coverage, sizeof(s->coverage),
 			 "every allocation through CPython's allocators; not mappings, nor what "

@@ -9,7 +9,7 @@
  * them differs (have_fastchunks came in 2.27, the fast bins went), what lies
  * behind does not.
  */
-#define BINS_PAIRS     127
+#define BINS_PAIRS     127ull
 #define BINS_BYTES     (BINS_PAIRS * 16)
 #define BEFORE_TOP     16		   /* top, last_remainder, bins */
 #define AFTER_NEXT     (BINS_BYTES + 16)   /* binmap[4], next */
@@ -22,7 +22,7 @@
 
 #define SCAN_MAX    (32u << 20) /* of writable data looked through for the main arena */
 #define PAGE	    4096
-#define FAST_CHUNKS   (1u << 18)
+#define FAST_CHUNKS (1u << 18)
 
 /* Sizes that heaps of non-main arenas have been aligned to. */
 static const u64 heap_aligns[] = {64ull << 20, 32ull << 20, 128ull << 20, 4ull << 20, 4ull << 30};
@@ -74,7 +74,7 @@ static bool looks_like_bins(const struct finder *f, const u8 *p, u64 addr)
 {
 	unsigned self = 0;
 
-	for (unsigned i = 0; i < BINS_PAIRS; i++) {
+	for (size_t i = 0; i < BINS_PAIRS; i++) {
 		u64 fd = word(p + 16 * i), bk = word(p + 16 * i + 8), own = addr + 16 * i - 16;
 
 		if (fd == own && bk == own) {
@@ -86,7 +86,7 @@ static bool looks_like_bins(const struct finder *f, const u8 *p, u64 addr)
 	}
 	if (self < MIN_SELF_PAIRS)
 		return false;
-	for (unsigned i = 0; i < BINS_PAIRS; i++)
+	for (size_t i = 0; i < BINS_PAIRS; i++)
 		if (!proc_maps_find(f->maps, word(p + 16 * i)))
 			return false;
 	return true;

@@ -92,12 +92,12 @@ static bool cache_list(const struct reader *r, u64 entry, u32 count, u64 size)
 static void try_tcache(struct walker *w, const struct glibc_chunk *c, const struct tcache_layout *l)
 {
 	const u8 *p = c->bytes + GLIBC_CHUNK_HEAD;
-	const u8 *heads = p + l->bins * l->count_width;
+	const u8 *heads = p + (size_t)l->bins * l->count_width;
 	u64 bytes = 0, chunks = 0;
 
 	if (c->avail < l->chunk_size)
 		return;
-	for (u32 i = 0; i < l->bins; i++) {
+	for (size_t i = 0; i < l->bins; i++) {
 		u32 count = l->count_width == 1 ? p[i] : p[2 * i] | (u32)p[2 * i + 1] << 8;
 		u64 head = word(heads + 8 * i), size = (i + 2) * 16;
 

@@ -129,12 +129,18 @@ static enum got_origin origin_of(const struct scan *s, const struct got_elf *o)
 	return holds_allocator(s, o) ? GOT_OF_ALLOCATOR : GOT_OF_LIBRARY;
 }
 
+/* Also notes the other name's function where it is one of its own (gperftools). */
 static bool defines(const struct scan *s, const struct got_elf *o, enum alloc_func f)
 {
 	const char *alias = got_func_alias(f);
+	u64 addr;
 
-	return got_elf_defines(s->pid, o, got_func_symbol(f)) ||
-	       (alias && got_elf_defines(s->pid, o, alias));
+	if (alias && got_elf_find(s->pid, o, alias, &addr)) {
+		if (holds(s, o, f))
+			s->out->alias[f] = addr;
+		return true;
+	}
+	return got_elf_defines(s->pid, o, got_func_symbol(f));
 }
 
 /* A second malloc among the objects: then it takes the linker to tell where a name leads. */
@@ -200,7 +206,7 @@ static void judge(const struct got_slots *slots, struct got_slot *s)
 	u64 real = slots->real[s->func];
 
 	s->swappable = false;
-	if (real && s->value == real) {
+	if (real && s->value && (s->value == real || s->value == slots->alias[s->func])) {
 		s->state = GOT_RESOLVED;
 		s->swappable = true;
 	} else if (s->stub && s->value == s->stub) {

@@ -91,6 +91,7 @@ struct got_slots {
 	u32 skipped;	   /* objects that could not be read */
 	u64 brk;	   /* the linker calls this after each change (a place to watch); or 0 */
 	u64 real[AF_NR];   /* the allocator's functions; 0 = it has none or not looked for */
+	u64 alias[AF_NR];  /* the same under its other name, if it has one */
 	bool rival[AF_NR]; /* another object offers one of that name */
 	u64 via_exe[AF_NR];
 	/* For got_changed(). */

@@ -251,7 +251,8 @@ static bool peek(pid_t pid, const struct got_elf *o, u64 addr, void *buf, size_t
 	return got_elf_has(o, addr, len) && !proc_read(pid, addr, buf, len);
 }
 
-static bool is_definition(pid_t pid, const struct got_elf *o, u32 index, const char *name)
+static bool is_definition(pid_t pid, const struct got_elf *o, u32 index, const char *name,
+			  u64 *addr)
 {
 	char text[NAME_LEN] = "";
 	size_t len = strlen(name) + 1;
@@ -262,7 +263,10 @@ static bool is_definition(pid_t pid, const struct got_elf *o, u32 index, const c
 		return false;
 	if (sym.st_shndx == SHN_UNDEF || sym.st_name >= o->strsz || len > o->strsz - sym.st_name)
 		return false;
-	return peek(pid, o, o->strtab + sym.st_name, text, len) && !memcmp(text, name, len);
+	if (!peek(pid, o, o->strtab + sym.st_name, text, len) || memcmp(text, name, len))
+		return false;
+	*addr = o->bias + sym.st_value;
+	return true;
 }
 
 static u32 hash_gnu(const char *name)
@@ -286,7 +290,7 @@ static u32 hash_sysv(const char *name)
 }
 
 /* DT_GNU_HASH: {buckets, first symbol, filter words, shift}, filter, buckets, chains. */
-static bool defines_gnu(pid_t pid, const struct got_elf *o, const char *name)
+static bool find_gnu(pid_t pid, const struct got_elf *o, const char *name, u64 *addr)
 {
 	u32 head[4], h = hash_gnu(name), i, c;
 	u64 filter = o->gnu_hash + sizeof(head), buckets, chains, word;
@@ -303,7 +307,7 @@ static bool defines_gnu(pid_t pid, const struct got_elf *o, const char *name)
 	for (int left = CHAIN_MAX; left-- > 0; i++) {
 		if (!peek(pid, o, chains + (u64)(i - head[1]) * 4, &c, sizeof(c)))
 			return false;
-		if ((c | 1) == (h | 1) && is_definition(pid, o, i, name))
+		if ((c | 1) == (h | 1) && is_definition(pid, o, i, name, addr))
 			return true;
 		if (c & 1)
 			return false;
@@ -312,7 +316,7 @@ static bool defines_gnu(pid_t pid, const struct got_elf *o, const char *name)
 }
 
 /* DT_HASH: {buckets, symbols}, buckets, chains. */
-static bool defines_sysv(pid_t pid, const struct got_elf *o, const char *name)
+static bool find_sysv(pid_t pid, const struct got_elf *o, const char *name, u64 *addr)
 {
 	u32 head[2], h = hash_sysv(name), i;
 	u64 buckets = o->hash + sizeof(head);
@@ -321,7 +325,7 @@ static bool defines_sysv(pid_t pid, const struct got_elf *o, const char *name)
 	    !peek(pid, o, buckets + h % head[0] * 4ul, &i, sizeof(i)))
 		return false;
 	for (int left = CHAIN_MAX; i && left-- > 0;) {
-		if (is_definition(pid, o, i, name))
+		if (is_definition(pid, o, i, name, addr))
 			return true;
 		if (!peek(pid, o, buckets + head[0] * 4ul + i * 4ul, &i, sizeof(i)))
 			return false;
@@ -329,9 +333,16 @@ static bool defines_sysv(pid_t pid, const struct got_elf *o, const char *name)
 	return false;
 }
 
-bool got_elf_defines(pid_t pid, const struct got_elf *o, const char *name)
+bool got_elf_find(pid_t pid, const struct got_elf *o, const char *name, u64 *addr)
 {
 	if (o->gnu_hash)
-		return defines_gnu(pid, o, name);
-	return o->hash && defines_sysv(pid, o, name);
+		return find_gnu(pid, o, name, addr);
+	return o->hash && find_sysv(pid, o, name, addr);
+}
+
+bool got_elf_defines(pid_t pid, const struct got_elf *o, const char *name)
+{
+	u64 addr;
+
+	return got_elf_find(pid, o, name, &addr);
 }

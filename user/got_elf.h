@@ -41,5 +41,7 @@ bool got_elf_has(const struct got_elf *o, u64 addr, u64 len);
 const struct got_seg *got_elf_seg(const struct got_elf *o, u64 addr, u64 len);
 /* Does it offer a function of that name to others? */
 bool got_elf_defines(pid_t pid, const struct got_elf *o, const char *name);
+/* The same, and where it is. */
+bool got_elf_find(pid_t pid, const struct got_elf *o, const char *name, u64 *addr);
 
 #endif

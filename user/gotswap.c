@@ -13,6 +13,7 @@ struct gotswap {
 	struct got_slots slots;
 	struct hashmap replaced; /* address of a word -> what it held: struct old_word */
 	struct gotswap_view view;
+	bool own_new; /* see gotswap_view */
 };
 
 struct old_word {
@@ -20,7 +21,7 @@ struct old_word {
 	bool ours; /* when we looked last */
 };
 
-static int scan(const struct pyinfo *info, struct got_slots *out)
+static int scan(const struct pyinfo *info, struct got_slots *out, bool *own_new)
 {
 	struct alloc_family heap = {0}, mm = {0};
 	struct proc_maps maps = {0};
@@ -30,6 +31,7 @@ static int scan(const struct pyinfo *info, struct got_slots *out)
 		err = allocfind(info->pid, &maps, &heap, &mm);
 	if (!err)
 		err = got_scan(info, &maps, &heap, &mm, out);
+	*own_new = heap.f[AF_NEW].vaddr != 0;
 	alloc_family_free(&heap);
 	alloc_family_free(&mm);
 	proc_maps_free(&maps);
@@ -44,7 +46,7 @@ int gotswap_open(const struct pyinfo *info, struct gotswap **out)
 	if (!g)
 		return -ENOMEM;
 	g->info = info;
-	err = scan(info, &g->slots);
+	err = scan(info, &g->slots, &g->own_new);
 	if (err) {
 		free(g);
 		return err;
@@ -158,14 +160,14 @@ void gotswap_apply(struct gotswap *g, struct tramp *t)
 	struct got_slots fresh;
 
 	if (got_changed(g->info->pid, &g->slots)) {
-		if (!scan(g->info, &fresh)) {
+		if (!scan(g->info, &fresh, &g->own_new)) {
 			got_slots_free(&g->slots);
 			g->slots = fresh;
 		}
 	} else if (got_refresh(g->info->pid, &g->slots)) {
 		return;
 	}
-	g->view = (struct gotswap_view){0};
+	g->view = (struct gotswap_view){.own_new = g->own_new};
 	for (size_t i = 0; i < g->slots.n; i++)
 		apply_one(g, t, &g->slots.v[i]);
 }

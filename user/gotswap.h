@@ -30,6 +30,7 @@ void gotswap_restore(struct gotswap *g, struct tramp *t);
  */
 struct gotswap_view {
 	u32 ours, missed, taken;
+	bool own_new; /* the allocator serves operator new itself: such calls are not led here */
 };
 struct gotswap_view gotswap_view(const struct gotswap *g);
 

@@ -50,8 +50,7 @@ static void add_family(struct plan *plan, int object, const struct alloc_family 
 	}
 }
 
-static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps,
-		     enum plan_scope scope, struct plan *plan)
+static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps, struct plan *plan)
 {
 	struct alloc_family heap = { 0 }, mm = { 0 };
 	int err = allocfind(info->pid, maps, &heap, &mm);
@@ -72,8 +71,7 @@ static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps,
 	plan->proc.heap_end = heap.code_end;
 	plan->proc.libc_start = mm.code_start;
 	plan->proc.libc_end = mm.code_end;
-	if (scope == PLAN_ALL)
-		add_family(plan, OBJ_HEAP, &heap);
+	add_family(plan, OBJ_HEAP, &heap);
 	add_family(plan, OBJ_MM, &mm);
 out:
 	alloc_family_free(&heap);
@@ -214,7 +212,7 @@ void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc)
 	};
 }
 
-int plan_make(const struct pyinfo *info, u64 interval, enum plan_scope scope, struct plan *out)
+int plan_make(const struct pyinfo *info, u64 interval, struct plan *out)
 {
 	struct plan plan = { .fds = { -1, -1, -1 } };
 	struct proc_maps maps = { 0 };
@@ -226,8 +224,8 @@ int plan_make(const struct pyinfo *info, u64 interval, enum plan_scope scope, st
 	err = proc_maps_read(info->pid, &maps);
 	if (err)
 		return log_err_r(err, "process %d: %s", info->pid, strerror(-err));
-	err = plan_libc(info, &maps, scope, &plan);
-	if (err || scope == PLAN_MAPPINGS)
+	err = plan_libc(info, &maps, &plan);
+	if (err)
 		goto out;
 	map = proc_maps_find(&maps, info->runtime);
 	for (size_t i = 0; i < maps.n && info->object_path; i++)

@@ -28,15 +28,10 @@ struct plan {
 	char coverage[256]; /* in words */
 };
 
-enum plan_scope {
-	PLAN_ALL,
-	PLAN_MAPPINGS, /* mmap and its kin only: the rest is seen by other means */
-};
-
 /* What BPF must know of any traced process. */
 void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc);
 /* 0, or -errno after one line. */
-int plan_make(const struct pyinfo *info, u64 interval, enum plan_scope scope, struct plan *out);
+int plan_make(const struct pyinfo *info, u64 interval, struct plan *out);
 void plan_free(struct plan *plan);
 
 #endif

@@ -84,7 +84,6 @@ void pytypes_free(struct pytypes *t)
 	}
 	free(t->v);
 	free(t->slots);
-	free(t->pending);
 	free(t);
 }
 
@@ -282,7 +281,7 @@ u32 pytypes_lookup_slow(struct pytypes *t, u64 addr)
 		return PYTYPES_NONE;
 	}
 	/* Data of files is bounded by their size; remember at most as much of it. */
-	if (t->used >= EXAMINE_MAX * 4) {
+	if (t->used / 4 >= EXAMINE_MAX) {
 		t->refused++;
 		return PYTYPES_NONE;
 	}
@@ -293,43 +292,21 @@ u32 pytypes_lookup_slow(struct pytypes *t, u64 addr)
 
 int pytypes_add_heap(struct pytypes *t, u64 addr, u64 type_addr)
 {
-	if (type_addr & 7 || type_addr < 4096 || type_addr >= 1ull << 47 ||
-	    t->place(t->ctx, type_addr) == PYTYPES_SMALL || t->npending >= PYTYPES_MAX)
-		return 0;
-	if (t->npending == t->pending_cap) {
-		size_t want = t->pending_cap ? t->pending_cap * 2 : 256;
-		struct pending *v = reallocarray(t->pending, want, sizeof(*v));
+	u32 meta = 0, index;
 
-		if (!v)
-			return -ENOMEM;
-		t->pending = v;
-		t->pending_cap = want;
+	if (type_addr & 7 || type_addr < 4096 || type_addr >= 1ull << 47 || slot_of(t, addr)->addr)
+		return 0;
+	/* Nearly all large objects are no types: their own type tells, and is known mostly. */
+	if (type_addr != t->known.type_type) {
+		meta = pytypes_lookup_slow(t, type_addr);
+		if (meta == PYTYPES_NONE || !(t->v[meta].flags & PYTYPE_TYPE))
+			return 0;
 	}
-	t->pending[t->npending++] = (struct pending){addr, type_addr};
-	return 0;
+	index = examine(t, addr);
+	return index == PYTYPES_NONE ? 0 : remember(t, addr, index);
 }
 
 void pytypes_heap_done(struct pytypes *t)
 {
-	/* Most chunks of that size are strings; examine each distinct type of them once. */
-	for (size_t i = 0; i < t->npending; i++) {
-		const struct pending *p = &t->pending[i];
-		u32 meta = p->type_addr == t->known.type_type
-				   ? 0
-				   : pytypes_lookup_slow(t, p->type_addr);
-
-		if (p->type_addr != t->known.type_type &&
-		    (meta == PYTYPES_NONE || !(t->v[meta].flags & PYTYPE_TYPE)))
-			continue;
-		if (!slot_of(t, p->addr)->addr) {
-			u32 index = examine(t, p->addr);
-
-			if (index != PYTYPES_NONE)
-				remember(t, p->addr, index);
-		}
-	}
-	free(t->pending);
-	t->pending = NULL;
-	t->npending = t->pending_cap = 0;
 	t->complete = true;
 }

@@ -30,9 +30,9 @@ struct pylayout {
 	u32 ht_qualname, ht_cached_keys;
 	/* PyDictKeysObject */
 	u32 keys_head, keys_usable, keys_nentries;
-	bool keys_log2; /* sizes as logarithms, entries without hash for str keys */
 	/* str */
 	u32 str_ascii, str_compact, str_utf8_length, str_utf8;
+	bool keys_log2;	      /* sizes as logarithms, entries without hash for str keys */
 	bool long_tagged;     /* number of digits in the upper bits of a tag */
 	bool refcnt32;	      /* flags in the reference count's upper half */
 	bool bytearray_bytes; /* a bytearray's buffer is a bytes object */

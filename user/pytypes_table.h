@@ -15,11 +15,6 @@
 #define TP_DICT	     264
 #define TP_READ	     272
 
-/* A heap type that was seen before the type of its type was known. */
-struct pending {
-	u64 addr, type_addr;
-};
-
 struct slot {
 	u64 addr; /* 0 = free */
 	u32 index;
@@ -35,8 +30,6 @@ struct pytypes {
 	u32 n, cap;
 	struct slot *slots; /* owned; a power of two of them */
 	size_t nslots, used;
-	struct pending *pending; /* owned */
-	size_t npending, pending_cap;
 	u64 examined, refused;
 	u64 module_key; /* the interned "__module__", once it has been seen */
 	bool complete;

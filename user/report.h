@@ -61,6 +61,8 @@ struct row {
 
 enum group_by { GROUP_TRACEBACK, GROUP_LINE, GROUP_FUNCTION, GROUP_FILE };
 
+struct symbolizer;
+
 struct report {
 	pid_t pid;
 	char comm[32];
@@ -84,6 +86,8 @@ struct report {
 	u64 losses[PHT_LOSS_NR];
 	enum group_by group_by;
 	bool by_domain;	  /* rows of different domains are kept apart */
+	/* Resolves stack ids of the records it was made from; NULL where there are none. */
+	const struct symbolizer *symbols;
 	struct row *rows; /* owned; sorted by live bytes, descending */
 	size_t nrows;	  /* all of them; reporters cut at top */
 	size_t top;

@@ -168,7 +168,7 @@ static u64 zero_frame(void)
 static int read_bits(int fd, struct residency *r, u64 *pages)
 {
 	u64 zero = zero_frame(), n = (r->end - r->start) / PAGE;
-	AUTO_FREE u64 *entries = malloc(CHUNK_PAGES * 8);
+	AUTO_FREE u64 *entries = malloc(CHUNK_PAGES * sizeof(*entries));
 
 	*pages = 0;
 	if (!entries)

@@ -175,6 +175,7 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 		.group_by = opts->group_by,
 		.by_domain = opts->by_domain,
 		.top = opts->top,
+		.symbols = s->sym,
 	};
 	memcpy(r->comm, s->comm, sizeof(r->comm));
 	memcpy(r->python_version, s->info.version_str, sizeof(r->python_version));

@@ -59,6 +59,21 @@ void snapshot_free(struct snapshot *s)
 	s->nrows = s->nsizes = s->nages = 0;
 }
 
+static bool same_live(const struct estimator *a, const struct estimator *b)
+{
+	return a->bytes == b->bytes && a->blocks == b->blocks && a->var == b->var &&
+	       a->seen == b->seen && a->skew == b->skew && a->covar == b->covar &&
+	       a->samples == b->samples;
+}
+
+bool snap_row_same(const struct snap_row *a, const struct snap_row *b)
+{
+	return same_live(&a->live, &b->live) && a->samples == b->samples &&
+	       a->allocated_bytes == b->allocated_bytes &&
+	       a->allocated_blocks == b->allocated_blocks && a->freed_bytes == b->freed_bytes &&
+	       a->freed_blocks == b->freed_blocks && a->freed_samples == b->freed_samples;
+}
+
 void snap_total_add(struct snap_total *t, const struct snap_row *row)
 {
 	estimate_merge(&t->live, &row->live);

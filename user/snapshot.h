@@ -96,6 +96,9 @@ struct snap_total {
 };
 void snapshot_total(const struct snapshot *s, u32 domain, struct snap_total *out);
 
+/* All numbers are the same; place and domain are not looked at. */
+bool snap_row_same(const struct snap_row *a, const struct snap_row *b);
+
 /* Merge a row into sums. */
 void snap_total_add(struct snap_total *t, const struct snap_row *row);
 

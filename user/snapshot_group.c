@@ -6,15 +6,20 @@
 
 #include "estimate.h"
 
+/* What counting has to remember of a group. */
+struct progress {
+	u32 last_row; /* number, from 1, of the row that counted for it last */
+	u32 stack;    /* whose rows are being weighed */
+	double weight;
+};
+
 /* Work of one snapshot_group(). */
 struct grouping {
 	const struct stacks *stacks;
 	const struct snap_view *view;
 	u32 *group_of; /* frame (or stack, by traceback) -> group + 1 */
 	struct hashmap index;
-	u32 *last_row; /* group -> number of the row that counted for it last, + 1 */
-	u32 *current;  /* group -> the stack whose rows are being weighed */
-	double *current_weight;
+	struct progress *progress; /* parallel to out->groups */
 	size_t cap;
 	struct snap_groups *out;
 };
@@ -29,21 +34,15 @@ static int grow(struct grouping *g)
 {
 	size_t cap = g->cap ? g->cap * 2 : 256;
 	void *groups = reallocarray(g->out->groups, cap, sizeof(*g->out->groups));
-	void *rows, *current, *weight;
+	void *progress;
 
-	if (groups)
-		g->out->groups = groups;
-	rows = reallocarray(g->last_row, cap, sizeof(*g->last_row));
-	if (rows)
-		g->last_row = rows;
-	current = reallocarray(g->current, cap, sizeof(*g->current));
-	if (current)
-		g->current = current;
-	weight = reallocarray(g->current_weight, cap, sizeof(*g->current_weight));
-	if (weight)
-		g->current_weight = weight;
-	if (!groups || !rows || !current || !weight)
+	if (!groups)
 		return -ENOMEM;
+	g->out->groups = groups;
+	progress = reallocarray(g->progress, cap, sizeof(*g->progress));
+	if (!progress)
+		return -ENOMEM;
+	g->progress = progress;
 	g->cap = cap;
 	return 0;
 }
@@ -51,14 +50,12 @@ static int grow(struct grouping *g)
 static int new_group(struct grouping *g, u64 a, u64 b, u32 *out)
 {
 	size_t n = g->out->n;
-	int err = n == g->cap ? grow(g) : 0;
+	int err = n >= g->cap ? grow(g) : 0;
 
 	if (err)
 		return err;
 	g->out->groups[n] = (struct snap_group){.a = a, .b = b, .weight = -1};
-	g->last_row[n] = 0;
-	g->current[n] = UINT32_MAX;
-	g->current_weight[n] = 0;
+	g->progress[n] = (struct progress){.stack = UINT32_MAX};
 	g->out->n++;
 	*out = n;
 	return 0;
@@ -97,15 +94,16 @@ static int find_group(struct grouping *g, u32 stack, u32 *out)
 static void weigh(struct grouping *g, u32 group, u32 stack, u32 at, const struct snap_row *row)
 {
 	struct snap_group *to = &g->out->groups[group];
+	struct progress *now = &g->progress[group];
 	/* What is live counts; what was allocated only breaks ties. */
 	double weight = row->live.bytes + (row->live.samples ? 1 : 0) + row->samples * 1e-9;
 
-	if (g->current[group] != stack)
-		g->current_weight[group] = 0;
-	g->current[group] = stack;
-	g->current_weight[group] += weight;
-	if (g->current_weight[group] > to->weight) {
-		to->weight = g->current_weight[group];
+	if (now->stack != stack)
+		now->weight = 0;
+	now->stack = stack;
+	now->weight += weight;
+	if (now->weight > to->weight) {
+		to->weight = now->weight;
 		to->stack = at;
 	}
 }
@@ -114,18 +112,19 @@ static void weigh(struct grouping *g, u32 group, u32 stack, u32 at, const struct
 static int count_row(struct grouping *g, const struct snap_row *row, u32 number)
 {
 	u32 at = row->stack, group;
+	bool again;
 
 	do {
 		int err = find_group(g, at, &group);
 
 		if (err)
 			return err;
-		if (g->last_row[group] != number || g->view->cumulative == SNAP_EACH_FRAME) {
+		again = g->progress[group].last_row == number;
+		if (!again || g->view->cumulative == SNAP_EACH_FRAME)
 			snap_total_add(&g->out->groups[group].sum, row);
-			if (g->last_row[group] != number)
-				weigh(g, group, row->stack, at, row);
-		}
-		g->last_row[group] = number;
+		if (!again)
+			weigh(g, group, row->stack, at, row);
+		g->progress[group].last_row = number;
 		at = at < STACK_FIRST ? STACK_ROOT : stacks_parent(g->stacks, at);
 	} while (g->view->cumulative != SNAP_SELF && at >= STACK_FIRST);
 	return 0;
@@ -164,9 +163,7 @@ int snapshot_group(const struct snapshot *s, const struct stacks *stacks,
 	g.group_of = calloc(n + 1, sizeof(*g.group_of));
 	err = g.group_of ? count_rows(&g, s) : -ENOMEM;
 	free(g.group_of);
-	free(g.last_row);
-	free(g.current);
-	free(g.current_weight);
+	free(g.progress);
 	hashmap_clear(&g.index, NULL);
 	if (err) {
 		snap_groups_free(&groups);

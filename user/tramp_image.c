@@ -6,24 +6,34 @@
 
 #ifdef __x86_64__
 extern const u8 pht_tramp_tcb_start[], pht_tramp_slot_start[];
+extern const struct pht_tramp_fix pht_tramp_tcb_fix[], pht_tramp_tcb_fix_end[];
+extern const struct pht_tramp_fix pht_tramp_slot_fix[], pht_tramp_slot_fix_end[];
 
-static const u8 *code_of(enum tramp_flavour flavour)
-{
-	switch (flavour) {
-	case TRAMP_TCB:
-		return pht_tramp_tcb_start;
-	case TRAMP_SLOT:
-		return pht_tramp_slot_start;
-	}
-	return NULL;
-}
+static const struct source {
+	const u8 *code;
+	const struct pht_tramp_fix *fix, *fix_end;
+} sources[] = {
+	[TRAMP_TCB] = {pht_tramp_tcb_start, pht_tramp_tcb_fix, pht_tramp_tcb_fix_end},
+	[TRAMP_SLOT] = {pht_tramp_slot_start, pht_tramp_slot_fix, pht_tramp_slot_fix_end},
+};
 #else
-static const u8 *code_of(enum tramp_flavour flavour)
-{
-	(void)flavour;
-	return NULL;
-}
+static const struct source {
+	const u8 *code;
+	const struct pht_tramp_fix *fix, *fix_end;
+} sources[1];
 #endif
+
+static void fill_operands(const struct source *src, const struct tramp_image_spec *spec, u8 *image)
+{
+	const u32 small = spec->small_max < INT32_MAX ? (u32)spec->small_max : INT32_MAX;
+
+	for (const struct pht_tramp_fix *f = src->fix; f < src->fix_end; f++) {
+		if (f->what == PHT_FIX_SMALL)
+			memcpy(image + f->at, &small, sizeof(small));
+		else
+			memcpy(image + f->at, &spec->orig[f->what], sizeof(spec->orig[0]));
+	}
+}
 
 /*
  * log2(1 + i / 256) with 32 bits of fraction, by repeated squaring: integers
@@ -70,17 +80,19 @@ int tramp_image_build(const struct tramp_image_spec *spec, u8 *image)
 		.big_mode = spec->big_mode,
 	};
 	struct log2_step table[256];
-	const u8 *code = code_of(spec->flavour);
+	const struct source *src;
 
 	_Static_assert(sizeof(hdr) <= PHT_TRAMP_LOG2, "header");
 	_Static_assert(PHT_TRAMP_LOG2 + sizeof(table) <= PHT_TRAMP_TEXT, "table");
-	if (!code)
+	if (spec->flavour >= ARRAY_SIZE(sources) || !sources[spec->flavour].code)
 		return -ENOTSUP;
+	src = &sources[spec->flavour];
 	if (spec->big_mode != PHT_TRAMP_BIG_RAW && spec->big_mode != PHT_TRAMP_BIG_COUNT)
 		return -EINVAL;
 	memcpy(hdr.orig, spec->orig, sizeof(hdr.orig));
 	fill_log2(table);
-	memcpy(image, code, PHT_TRAMP_CODE_SIZE);
+	memcpy(image, src->code, PHT_TRAMP_CODE_SIZE);
+	fill_operands(src, spec, image);
 	memcpy(image, &hdr, sizeof(hdr));
 	memcpy(image + PHT_TRAMP_LOG2, table, sizeof(table));
 	return 0;

@@ -59,6 +59,8 @@
 #endif
 
 #undef ARGS
+#undef FIX
+#undef JUMP
 #undef SMALL
 #undef ANY
 #undef FREE
@@ -71,20 +73,35 @@
 	mov	ORIG(fn), %r11;                                                         \
 	mov	$(dom), %r8d
 
+/* An operand of the instruction before, filled in when the image is built. */
+#define FIX(size, what)                                                                 \
+	.pushsection CAT(.rodata.fix., IMG),"a",@progbits;                              \
+	.long	9f - (size) - BASE, what;                                               \
+	.popsection;                                                                    \
+9:
+
+/* On to the original, without a load: rax is lost. */
+#define JUMP(fn)                                                                        \
+	movabs	$0x1111111111111111, %rax;                                              \
+	FIX(8, fn)                                                                      \
+	jmp	*%rax
+
 /*
  * mem and obj: what pymalloc serves is counted here, the rest further down.
- * That rest includes 0 bytes, hence the comparison of size - 1.
+ * That rest includes 0 bytes, which cannot hold a mark unless all is taken.
  */
 #define SMALL(size, fn, dom)                                                            \
-	lea	-1(size), %r8;                                                          \
-	cmp	HDR(PHT_TRAMP_SMALL_MAX), %r8;                                          \
-	jae	2f;                                                                     \
+	cmp	$0x11111111, size;                                                      \
+	FIX(4, PHT_FIX_SMALL)                                                           \
+	ja	2f;                                                                     \
 	SLOT;                                                                           \
 	sub	size, THR(PHT_THR_COUNT);                                               \
 	jle	1f;                                                                     \
-	jmp	*ORIG(fn);                                                              \
+	JUMP(fn);                                                                       \
 1:	ARGS(size, fn, dom);                                                            \
-	jmp	SYM(sampled);                                                           \
+	test	%r10, %r10;                                                             \
+	jnz	SYM(sampled);                                                           \
+	jmp	SYM(big);                                                               \
 2:	ARGS(size, fn, dom);                                                            \
 	jmp	SYM(big)
 
@@ -95,21 +112,18 @@
 	jne	1f;                                                                     \
 	sub	size, THR(PHT_THR_COUNT);                                               \
 	jle	1f;                                                                     \
-	jmp	*ORIG(fn);                                                              \
+	JUMP(fn);                                                                       \
 1:	ARGS(size, fn, dom);                                                            \
 	jmp	SYM(any_slow)
 
 #define FREE(ptr, fn)                                                                   \
-	mov	ptr, %rax;                                                              \
 	mov	ptr, %rcx;                                                              \
-	shr	$4, %rax;                                                               \
-	shr	$20, %rcx;                                                              \
-	xor	%ecx, %eax;                                                             \
-	lea	(BASE + PHT_TRAMP_FILTER)(%rip), %rcx;                                  \
-	movzwl	%ax, %eax;                                                              \
-	cmpb	$0, (%rcx, %rax);                                                       \
+	lea	(BASE + PHT_TRAMP_FILTER)(%rip), %rax;                                  \
+	shr	$PHT_FILTER_SHIFT, %rcx;                                                \
+	movzwl	%cx, %ecx;                                                              \
+	cmpb	$0, (%rax, %rcx);                                                       \
 	jne	1f;                                                                     \
-	jmp	*ORIG(fn);                                                              \
+	JUMP(fn);                                                                       \
 1:	ARGS(ptr, fn, 0);                                                               \
 	jmp	SYM(free_hit)
 
@@ -121,6 +135,14 @@
 #define ENTRY(fn)                                                                       \
 	.org	BASE + PHT_ENTRY(fn), 0xcc;                                             \
 	endbr64
+
+	.section CAT(.rodata.fix., IMG),"a",@progbits
+	.balign	4
+	.globl	SYM(fix)
+	.globl	SYM(fix_end)
+	.hidden	SYM(fix)
+	.hidden	SYM(fix_end)
+SYM(fix):
 
 	.section CAT(.rodata., IMG),"a",@progbits
 	.balign	4096
@@ -578,7 +600,14 @@ SYM(free_site):
 	je	SYM(free_nop10)
 1:	ret
 
-/* r8 = hash of rdi, r9d = offset of its bucket. */
+/* r8d = index of rdi's byte in the filter. */
+#undef GRANULE
+#define GRANULE                                                                         \
+	mov	%rdi, %r8;                                                              \
+	shr	$PHT_FILTER_SHIFT, %r8;                                                 \
+	movzwl	%r8w, %r8d
+
+/* r9d = offset of rdi's bucket in the set; r8 is lost. */
 #undef HASH
 #define HASH                                                                            \
 	mov	%rdi, %r8;                                                              \
@@ -615,7 +644,10 @@ SYM(insert):
 	jne	3f
 	lock cmpxchg	%rdi, (%r10, %r9, 8)
 	jne	3f
+	GRANULE
 	lea	(BASE + PHT_TRAMP_FILTER)(%rip), %r9
+	cmpb	$PHT_FILTER_TOP, (%r9, %r8)
+	jae	4f
 	lock incb	(%r9, %r8)
 	jmp	4f
 3:	dec	%r9d
@@ -632,7 +664,7 @@ SYM(remove):
 	test	%rdi, %rdi
 	jz	3f
 	push	%rcx
-	HASH
+	GRANULE
 	lea	(BASE + PHT_TRAMP_FILTER)(%rip), %rcx
 	add	%r8, %rcx
 	movzbl	(%rcx), %r8d
@@ -641,6 +673,7 @@ SYM(remove):
 	inc	%eax
 	test	$PHT_FILTER_ALL, %r8b
 	jnz	2f
+	HASH
 	lea	(BASE + PHT_TRAMP_SET)(%rip), %r8
 	add	%r9, %r8
 	mov	$(PHT_SET_WAYS - 1), %r9d
@@ -659,8 +692,10 @@ SYM(remove):
 	pop	%rdx
 	mov	$0, %eax
 	jne	2b
-	lock decb	(%rcx)
 	inc	%eax
+	cmpb	$PHT_FILTER_STUCK, (%rcx)
+	jae	2b
+	lock decb	(%rcx)
 	jmp	2b
 
 /*
@@ -819,5 +854,8 @@ SYM(free_nop10):
 	ret
 	.org	BASE + PHT_TRAMP_CODE_SIZE, 0xcc
 SYM(end):
+
+	.section CAT(.rodata.fix., IMG),"a",@progbits
+SYM(fix_end):
 
 #endif /* IMG */

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- linetable elf insn pycode obmalloc
+[ $# -gt 0 ] || set -- linetable elf insn pycode obmalloc capture
 out=build/fuzz
 cc=${CLANG:-clang}
 mkdir -p "$out"
@@ -20,6 +20,13 @@ sources() {
 	obmalloc)
 		echo user/obmalloc*.c user/freelists.c user/reader.c user/insn_statics.c \
 			user/insn_x86.c user/elf.c user/proc.c user/pyoffsets.c
+		;;
+	capture)
+		# All of captures but the commands' options, and what that stands on.
+		ls user/capture_[bcdeflrtw]*.c user/snapshot*.c user/export*.c |
+			grep -v capture_report
+		echo user/intern.c user/hashmap.c user/log.c user/estimate.c user/report.c \
+			user/report_json.c user/escape.c
 		;;
 	*) echo "no fuzzer named $1" >&2; exit 2 ;;
 	esac
@@ -51,8 +58,9 @@ for name; do
 	# shellcheck disable=SC2046
 	$cc -std=gnu11 -D_GNU_SOURCE -DPHT_VERSION='"fuzz"' -g -O1 -Iinclude -Iuser -Wno-include-next-absolute-path \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		$(pkg-config --cflags libelf capstone) "tests/fuzz/fuzz_$name.c" $(sources "$name") \
-		$(pkg-config --libs libelf capstone) -lz -o "$out/fuzz_$name"
+		$(pkg-config --cflags libelf capstone json-c) "tests/fuzz/fuzz_$name.c" $(sources "$name") \
+		$(pkg-config --libs libelf capstone json-c) -lz -lm -o "$out/fuzz_$name"
+	[ "$name" != capture ] || PHT_SEED_DIR="$out/capture" "$out/fuzz_$name" -runs=0 2>/dev/null
 	"$out/fuzz_$name" -max_total_time="$seconds" -timeout=10 -print_final_stats=1 \
 		-max_len=16384 -artifact_prefix="$out/$name." "$out/$name" >"$out/$name.log" 2>&1 || {
 		tail -40 "$out/$name.log"

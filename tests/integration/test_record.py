@@ -15,7 +15,8 @@ import harness
 from harness import wait_until
 
 EXAMPLE = "examples.py"
-# Set to a pprof binary (go install github.com/google/pprof@latest) for the test of pprof.
+# PHT_SPEEDSCOPE_SCHEMA: file-format-schema.json of the npm package speedscope.
+# PHT_PPROF: a pprof binary (go install github.com/google/pprof@latest) for the test of pprof.
 PPROF = os.environ.get("PHT_PPROF") or shutil.which("pprof")
 
 
@@ -215,6 +216,255 @@ class TracemallocTest(RecordTest):
         both = json_of(self, "diff", capture, "--all-frames", "--include", EXAMPLE,
                        "--from", marks["before"], "--to", marks["imported"])
         self.assertGreater(both["totals"]["size_diff"], 500 * 3000)
+
+
+# ---- files
+
+
+class SurvivalTest(RecordTest):
+    ROUNDS = int(os.environ.get("PHT_KILL_ROUNDS", "5"))
+
+    def leaking(self):
+        target = self.target(harness.one_interpreter(), "leaky.py")
+        target.read_line()
+        return target
+
+    def check_opens(self, path):
+        for kind in ("table", "tree", "summary", "stats", "series"):
+            output_of(self, "report", kind, path)
+        return json_of(self, "report", "series", path)["snapshots"]
+
+    def test_a_whole_recording(self):
+        target = self.leaking()
+        path = self.path("whole")
+        result = harness.run_tracer("record", "-p", target.pid, "-o", path, "--every", "0.5",
+                                    "-d", "3", "-R", "16K")
+        self.assertEqual(result.code, 0, str(result))
+        self.assertTrue(target.alive())
+        self.assertGreaterEqual(len(self.check_opens(path)), 4)
+        result = harness.run_tracer("report", "summary", path)
+        self.assertEqual(result.err, "")
+        self.assertIn("leaky.py", result.out)
+        # The first row of a live report is the first here, and it is what grew most.
+        table = json_of(self, "report", "table", path)
+        self.assertTrue(table["sites"][0]["frames"][0]["file"].endswith("leaky.py"))
+        grown = json_of(self, "diff", path, "--sort", "sure")["rows"][0]
+        self.assertEqual(grown["frames"][0]["line"], table["sites"][0]["frames"][0]["line"])
+        self.assertGreater(grown["size_diff_low"], 0)
+
+    def test_tracer_killed(self):
+        target = self.leaking()
+        for i in range(self.ROUNDS):
+            path = self.path("killed-%d" % i)
+            recorder = self.recorder(target, path, "--every", "0.1", "-R", "16K")
+            wait_until("a snapshot", recorder.series)
+            time.sleep(random.uniform(0, 0.5))
+            recorder.signal(signal.SIGKILL)
+            recorder.wait()
+            self.assertTrue(self.check_opens(path))
+            result = harness.run_tracer("report", "summary", path)
+            self.assertIn("not finished", result.err)
+
+    def test_target_killed(self):
+        for i in range(self.ROUNDS):
+            target = self.leaking()
+            path = self.path("orphan-%d" % i)
+            recorder = self.recorder(target, path, "--every", "0.1", "-R", "16K")
+            wait_until("a snapshot", recorder.series)
+            time.sleep(random.uniform(0, 0.5))
+            os.kill(target.pid, signal.SIGKILL)
+            self.assertEqual(recorder.wait(), 0, recorder.stderr())
+            self.assertTrue(self.check_opens(path))
+            result = harness.run_tracer("report", "summary", path)
+            self.assertEqual(result.err, "")
+            self.assertIn("the process exited", result.out)
+
+    def test_disk_full(self):
+        directory = self.path("small")
+        os.mkdir(directory)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", directory],
+                                 stderr=subprocess.PIPE)
+        if mounted.returncode:
+            self.skipTest("cannot mount a tmpfs: %s" % mounted.stderr)
+        self.addCleanup(subprocess.run, ["umount", directory], check=True)
+        target = self.leaking()
+        path = os.path.join(directory, "capture")
+        with open(os.path.join(directory, "filler"), "wb") as f:
+            f.write(bytes(20 << 10))
+        recorder = self.recorder(target, path, "--every", "0.1", "-R", "4K")
+        wait_until("the disk to be full", lambda: "No space left" in recorder.stderr())
+        before = len(self.check_opens(path))
+        self.assertGreater(before, 0)
+        # With room again, it goes on.
+        os.unlink(os.path.join(directory, "filler"))
+        wait_until("more snapshots", lambda: len(recorder.series()) > before)
+        self.assertEqual(recorder.interrupt(), 0, recorder.stderr())
+        self.check_opens(path)
+
+    def test_standard_output(self):
+        target = self.leaking()
+        done = subprocess.run([harness.BIN, "record", "-p", str(target.pid), "-o", "-", "-d", "1.5",
+                               "--every", "0.5"], stdout=subprocess.PIPE, check=True,
+                              timeout=harness.DEADLINE)
+        path = self.path("piped")
+        with open(path, "wb") as f:
+            f.write(done.stdout)
+        self.assertTrue(self.check_opens(path))
+        piped = subprocess.run([harness.BIN, "report", "table", "-", "-f", "json"],
+                               input=done.stdout, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(json.loads(piped.stdout), json_of(self, "report", "table", path))
+
+
+class ErrorTest(RecordTest):
+    def check(self, code, words, *args):
+        result = harness.run_tracer(*args)
+        self.assertEqual(result.code, code, str(result))
+        self.assertIn(words, result.err)
+        self.assertEqual(result.err.count("\n"), 1, "one line: %r" % result.err)
+
+    def test_wrong_usage(self):
+        for args, words in (
+                (("record",), "-p PID is missing"),
+                (("record", "-p", "1"), "-o FILE is missing"),
+                (("record", "-p", "1,2", "-o", "x"), "one process"),
+                (("record", "-p", "1", "-o", "x", "--every", "0"), "--every"),
+                (("report", "table"), "one capture"),
+                (("report", "nonsense", "x"), "nonsense"),
+                (("report", "tree", "x", "-f", "json"), "JSON"),
+                (("diff",), "captures"),
+                (("diff", "x", "--from", "-1"), "--from"),
+                (("diff", "x", "--sort", "age"), "--sort"),
+                (("diff", "x", "--domain", "heap"), "--domain"),
+                (("diff", "x", "--group-by", "traceback", "--cumulative"), "--cumulative"),
+                (("export", "x"), "--to"),
+                (("export", "--to", "xml", "x"), "xml")):
+            with self.subTest(args=args):
+                self.check(2, words, *args)
+
+    def test_bad_files(self):
+        path = self.path("bad")
+        for content, words in ((b"", "not a pyheaptrace capture"),
+                               (b"\x89PHTCAP\n" + bytes(8), "damaged"),
+                               (b"# a text file of some length", "not a pyheaptrace capture")):
+            with open(path, "wb") as f:
+                f.write(content)
+            self.check(1, words, "report", "table", path)
+        self.check(1, "No such file", "diff", self.path("none"))
+        self.check(1, "cannot write", "record", "-p", os.getpid(), "-o", self.path("no/such/dir"))
+
+    def test_help_is_on_standard_output(self):
+        for command in ("record", "report", "diff", "export"):
+            result = harness.run_tracer(command, "--help")
+            self.assertEqual((result.code, result.err), (0, ""))
+            self.assertIn("Usage: pyheaptrace " + command, result.out)
+
+
+# ---- exports
+
+
+LOADER = r"""
+import json, sys, tracemalloc
+s = tracemalloc.Snapshot.load(sys.argv[1])
+stats = s.statistics("traceback")
+frozen = s.filter_traces([tracemalloc.Filter(False, "*leaky.py")])
+print(json.dumps({"size": sum(x.size for x in stats), "count": sum(x.count for x in stats),
+                  "same": not any(x.size_diff or x.count_diff
+                                  for x in s.compare_to(s, "lineno", True)),
+                  "others": len(frozen.traces), "lines": s.traces[0].traceback.format()}))
+"""
+
+
+class ExportTest(RecordTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.mkdtemp(prefix="pht-export-")
+        cls.capture = os.path.join(cls.shared, "capture")
+        target = harness.Target(harness.one_interpreter(), "leaky.py")
+        try:
+            target.read_line()
+            result = harness.run_tracer("record", "-p", target.pid, "-o", cls.capture, "-d", "3",
+                                        "-R", "16K")
+            assert result.code == 0, str(result)
+        finally:
+            target.close()
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.shared)
+
+    def export(self, to, *args):
+        path = self.path("export." + to)
+        output_of(self, "export", "--to", to, self.capture, "-o", path, *args)
+        return path
+
+    def totals(self):
+        return json_of(self, "report", "table", self.capture)["totals"]
+
+    def test_stable(self):
+        for to in ("pprof", "speedscope", "folded", "folded-allocated", "csv", "json",
+                   "tracemalloc"):
+            with open(self.export(to), "rb") as f:
+                first = f.read()
+            with open(self.export(to), "rb") as f:
+                self.assertEqual(f.read(), first, to)
+            piped = subprocess.run([harness.BIN, "export", "--to", to, self.capture],
+                                   stdout=subprocess.PIPE, check=True)
+            self.assertEqual(piped.stdout, first, to)
+
+    def test_tracemalloc_loads_it(self):
+        path = self.export("tracemalloc")
+        totals = self.totals()
+        for interpreter in harness.interpreters() + harness.unsupported_interpreters():
+            with self.subTest(python=str(interpreter)):
+                directory = interpreter.workdir()
+                self.addCleanup(shutil.rmtree, directory, True)
+                copy = shutil.copy(path, directory)
+                out = subprocess.run(interpreter.command("-c", LOADER, interpreter.inside(copy)),
+                                     stdout=subprocess.PIPE, check=True, timeout=harness.DEADLINE)
+                told = json.loads(out.stdout)
+                self.assertEqual(told["size"], totals["live_bytes"])
+                rows = json_of(self, "report", "table", self.capture)["sites"]
+                self.assertLess(abs(told["count"] - totals["live_blocks"]), 2 * len(rows) + 50)
+                self.assertTrue(told["same"])
+                self.assertTrue(told["lines"][0].startswith("  File \""))
+
+    @unittest.skipUnless(PPROF, "no pprof: set PHT_PPROF")
+    def test_pprof_says_the_same(self):
+        path = self.export("pprof")
+        table = json_of(self, "report", "table", self.capture)
+        for index, key in (("inuse_space", "live_bytes"), ("alloc_space", "allocated_bytes")):
+            out = subprocess.run([PPROF, "-top", "-nodefraction=0", "-unit=B",
+                                  "-sample_index=" + index, path], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, check=True, universal_newlines=True).stdout
+            self.assertIn("of %dB total" % table["totals"][key], out)
+            heaviest = max(table["sites"], key=lambda s: s[key])
+            self.assertIn(heaviest["frames"][0]["function"], out)
+
+    def test_speedscope(self):
+        with open(self.export("speedscope")) as f:
+            data = json.load(f)
+        self.assertEqual(sum(data["profiles"][0]["weights"]), self.totals()["live_bytes"])
+        schema = os.environ.get("PHT_SPEEDSCOPE_SCHEMA")
+        if not schema:
+            return
+        try:
+            import jsonschema
+        except ImportError:
+            self.skipTest("no jsonschema to check the schema with")
+        with open(schema) as f:
+            jsonschema.validate(data, json.load(f))
+
+    def test_lines(self):
+        with open(self.export("folded")) as f:
+            total = sum(int(line.rsplit(" ", 1)[1]) for line in f)
+        self.assertEqual(total, self.totals()["live_bytes"])
+        import csv
+        with open(self.export("csv"), newline="") as f:
+            rows = list(csv.DictReader(f))
+        self.assertEqual(sum(int(r["live_bytes"]) for r in rows), self.totals()["live_bytes"])
+        with open(self.export("folded", "--include", "*leaky.py")) as f:
+            for line in f:
+                self.assertIn("leaky.py", line)
 
 
 if __name__ == "__main__":

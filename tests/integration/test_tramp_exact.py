@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Every call counted by the trampoline, at sample interval 1, against programs that keep books."""
+import glob
 import json
 import os
 import re
@@ -45,8 +46,8 @@ class FamilyTest(test_exact.ExactTest):
 class MappingsTest(harness.TestCase):
     """Mappings by Python's own mmap module, and what must not be taken for one."""
 
-    def attach(self, interpreter):
-        target = self.target(interpreter, "mappings.py")
+    def attach(self, interpreter, **env):
+        target = self.target(interpreter, "mappings.py", env=dict(os.environ, **env))
         self.assertEqual(target.read_json(), "ready")
         tracer = self.tracer("-p", target.pid, *OPTIONS).wait_attached(target.pid)
         return target, tracer
@@ -78,7 +79,19 @@ class MappingsTest(harness.TestCase):
 
     @harness.each_of_a_few
     def test_mmap_module(self, interpreter):
-        target, tracer = self.attach(interpreter)
+        self.check_maps(*self.attach(interpreter))
+
+    def test_preloaded_allocators(self):
+        """Their own mappings are not the program's; theirs is operator new, unseen and named."""
+        found = glob.glob("/usr/lib/*/libjemalloc.so.2") + glob.glob("/usr/lib/*/libtcmalloc*[a-z].so.4")
+        if not found:
+            self.skipTest("SKIPPED: neither jemalloc nor tcmalloc is installed")
+        for library in found:
+            with self.subTest(library=library):
+                target, tracer = self.attach(harness.one_interpreter(), LD_PRELOAD=library)
+                self.assertIn("operator new", self.check_maps(target, tracer)["description"])
+
+    def check_maps(self, target, tracer):
         truth = target.ask("maps")
         rows = self.rows(target, tracer)
         self.assertGreater(len(truth), 4)
@@ -88,6 +101,7 @@ class MappingsTest(harness.TestCase):
             for got, want in ((row["live_bytes"], live), (row["allocated_bytes"], allocated)):
                 self.assertGreaterEqual(got, want, function)
                 self.assertLess(got - want, 4096, function)
+        return tracer.report()["coverage"]
 
     @harness.each_of_a_few
     def test_arenas_are_none(self, interpreter):

@@ -573,3 +573,113 @@ def do_stranger():
     for _ in range(20):
         stacks_probe.set_size(main.BASE)
         stacks_probe.hit_stranger()
+
+
+# ---- sub-interpreters
+
+
+INSIDE = """
+import sys
+sys.path.insert(0, {directory!r})
+import stacks_probe
+
+def walk(stack, frame):
+    while frame:
+        code = frame.f_code
+        stack.append([getattr(code, "co_qualname", code.co_name), code.co_filename, frame.f_lineno])
+        frame = frame.f_back
+
+class Inside:
+    def probe(self, size):
+        stack = []
+        stacks_probe.set_size(size)
+        walk(stack, sys._getframe())
+        stacks_probe.hit_malloc()
+        stack[0][2] += 1
+        return stack
+
+    def map(self, size):
+        return list(map(self.probe, [size]))[0]
+
+result = [
+    Inside().probe({size}),
+    Inside().map({size} + 1),
+    [Inside().probe({size} + 2) for _ in "x"][0],
+]
+import json
+with open({answer!r}, "w") as f:
+    json.dump(result, f)
+"""
+
+
+def new_interpreters():
+    """(create, run, destroy) of each kind that this version has."""
+    for module in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            m = importlib.import_module(module)
+        except ImportError:
+            continue
+        run = getattr(m, "run_string", None) or m.exec
+        if module == "_interpreters":
+            yield lambda: m.create("isolated"), run, m.destroy
+            yield lambda: m.create("legacy"), run, m.destroy
+        elif sys.version_info >= (3, 9):
+            yield lambda: m.create(isolated=True), run, m.destroy
+            yield lambda: m.create(isolated=False), run, m.destroy
+        else:
+            yield m.create, run, m.destroy
+        return
+
+
+INSIDE_SIZE = 3 << 19
+
+
+def in_interpreter(create, run, destroy):
+    answer = os.path.join(directory, "inside.json")
+    which = create()
+    try:
+        failed = run(which, INSIDE.format(directory=directory, size=INSIDE_SIZE, answer=answer))
+        if failed is not None:
+            raise RuntimeError(failed)
+    finally:
+        destroy(which)
+    with open(answer) as f:
+        for i, stack in enumerate(json.load(f)):
+            key = (False, tuple(tuple(frame) for frame in stack))
+            main.truth.setdefault(key, [INSIDE_SIZE + i, 0])[1] += 1
+            main.heads.add(tuple(stack[0]))
+
+
+def do_subinterpreters():
+    for create, run, destroy in new_interpreters():
+        in_interpreter(create, run, destroy)
+        run_threads(1, in_interpreter, create, run, destroy)
+
+
+# ---- greenlets
+
+
+def do_greenlets():
+    import greenlet
+
+    def child(n, *args):
+        for i in range(n):
+            probe()
+            recursive(i)
+            greenlet.getcurrent().parent.switch(i)
+        list(map(lambda g: g.switch() if g else probe(), [None] + [greenlet.greenlet(leaf_child)]))
+        return probe()
+
+    def leaf_child():
+        recursive(2)
+        greenlet.getcurrent().parent.switch()
+        return probe()
+
+    children = [greenlet.greenlet(child) for _ in range(3)]
+    for g in children:
+        g.switch(2)
+    while any(children):
+        probe()
+        for g in children:
+            if g:
+                g.switch()

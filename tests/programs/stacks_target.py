@@ -19,6 +19,7 @@ BASE = 1 << 20
 LIMIT = 128
 
 truth = {}  # clipped stack -> [size, how many]
+heads = set()  # (function, file, line) of the innermost frame where only the probe allocates
 # Finalizers and signal handlers come in between, so it is a lock that nests.
 lock = threading.RLock()
 HITS = (stacks_probe.hit_malloc, stacks_probe.hit_raw, stacks_probe.hit_object,
@@ -56,7 +57,7 @@ def probe(_record=record, _getframe=sys._getframe, _hits=hits, _len=len):
     return 1
 
 
-probe.line = probe.__code__.co_firstlineno + 5
+heads.add(("probe", __file__, probe.__code__.co_firstlineno + 5))
 
 scenarios = {}
 
@@ -68,8 +69,9 @@ def scenario(function):
 
 def write_truth(path):
     with open(path + ".tmp", "w") as f:
-        json.dump([{"size": size, "count": count, "truncated": truncated, "frames": frames}
-                   for (truncated, frames), (size, count) in truth.items()], f)
+        json.dump({"heads": sorted(heads), "stacks": [
+            {"size": size, "count": count, "truncated": truncated, "frames": frames}
+            for (truncated, frames), (size, count) in truth.items()]}, f)
     os.rename(path + ".tmp", path)
 
 
@@ -77,8 +79,7 @@ def main():
     import stacks_scenarios
     stacks_scenarios.prepare(sys.modules["__main__"], sys.argv[1])
     rounds, names = int(sys.argv[3]), sys.argv[4:]
-    print(json.dumps({"ready": os.getpid(), "line": probe.line, "file": __file__,
-                      "scenarios": sorted(scenarios)}), flush=True)
+    print(json.dumps({"ready": os.getpid(), "scenarios": sorted(scenarios)}), flush=True)
     sys.stdin.readline()
     for name in names:
         for _ in range(rounds):

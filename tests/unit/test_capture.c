@@ -1,43 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Capture files: what goes in comes out, whatever becomes of writer, disk and file. */
+/* The format of captures: what goes in comes out, and nothing comes of what makes no sense. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdbool.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "capture_sim.h"
-#include "capture_write.h"
-
-static char path[64];
-
-static int make_path(void **state)
-{
-	int fd;
-
-	(void)state;
-	strcpy(path, "/tmp/pht-capture-XXXXXX");
-	fd = mkstemp(path);
-	assert_true(fd >= 0);
-	close(fd);
-	return 0;
-}
-
-static int drop_path(void **state)
-{
-	(void)state;
-	unlink(path);
-	return 0;
-}
+#include "capture_files.h"
 
 /* ---- numbers */
 
@@ -157,19 +129,6 @@ static void assert_same_head(const struct snapshot *a, const struct snapshot *b)
 			    a->sizes[i].log2 == b->sizes[i].log2);
 }
 
-static void write_steps(struct sim *s, int steps, const struct capture_limits *limits)
-{
-	struct capture_writer *w;
-
-	assert_int_equal(capture_create(path, s->stacks, limits, &w), 0);
-	for (int i = 0; i < steps; i++) {
-		sim_step(s, i < 10 ? 20 : 1, 30, 1);
-		assert_int_equal(capture_append(w, &s->now), 0);
-	}
-	assert_int_equal(capture_finish(w), 0);
-	capture_writer_free(w);
-}
-
 static void what_goes_in_comes_out(void **state)
 {
 	struct sim s, again;
@@ -225,50 +184,6 @@ static void repeats_are_small(void **state)
 }
 
 /* ---- damage */
-
-static u8 *read_file(size_t *len)
-{
-	FILE *f = fopen(path, "rb");
-	struct stat st;
-	u8 *data;
-
-	assert_non_null(f);
-	assert_int_equal(fstat(fileno(f), &st), 0);
-	data = malloc(st.st_size + 1);
-	assert_non_null(data);
-	*len = fread(data, 1, st.st_size, f);
-	fclose(f);
-	return data;
-}
-
-static int open_bytes(const u8 *data, size_t len, struct stacks *stacks, struct capture **c)
-{
-	int fd = memfd_create("capture", 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, data, len), len);
-	lseek(fd, 0, SEEK_SET);
-	return capture_open_fd(fd, "bytes", stacks, c);
-}
-
-/* How many snapshots are read from those bytes; -1: not even opened. */
-static int count_snapshots(const u8 *data, size_t len, bool *trouble)
-{
-	struct stacks *stacks = stacks_new();
-	struct capture *c;
-	int n = 0;
-
-	if (open_bytes(data, len, stacks, &c)) {
-		stacks_free(stacks);
-		return -1;
-	}
-	while (capture_next(c) > 0)
-		n++;
-	*trouble = capture_trouble(c) != NULL;
-	capture_close(c);
-	stacks_free(stacks);
-	return n;
-}
 
 static void cut_anywhere(void **state)
 {
@@ -494,241 +409,6 @@ static void later_additions_are_skipped(void **state)
 	outbuf_free(&file);
 }
 
-/* ---- bounds */
-
-static void even_spacing(void **state)
-{
-	struct writer_moment times[100] = {0};
-	u8 keep[100];
-	size_t kept = 0, widest = 0, last = 0;
-
-	(void)state;
-	for (int i = 0; i < 100; i++)
-		times[i] = (struct writer_moment){i, i == 33 ? 9 : 1};
-	thin_choose(times, 100, 50, keep);
-	for (size_t i = 0; i < 100; i++) {
-		if (!keep[i])
-			continue;
-		kept++;
-		if (i - last > widest)
-			widest = i - last;
-		last = i;
-	}
-	assert_true(keep[0] && keep[99] && keep[33]);
-	assert_in_range(kept, 49, 52);
-	assert_in_range(widest, 2, 3);
-	/* Standing time and a single moment are no trouble. */
-	memset(times, 0, sizeof(times));
-	times[5].live_bytes = 1;
-	thin_choose(times, 100, 50, keep);
-	assert_true(keep[0] && keep[99] && keep[5]);
-	thin_choose(times, 1, 2, keep);
-	assert_true(keep[0]);
-	thin_choose(times, 0, 2, keep);
-}
-
-static void a_long_run_stays_bounded(void **state)
-{
-	const struct capture_limits limits = {16, 1 << 20};
-	struct capture_point *points;
-	char thin[80];
-	struct sim s;
-	double peak = 0, best = 0, widest = 0;
-	struct capture_writer *w;
-	size_t n;
-
-	(void)state;
-	sim_init(&s, 5);
-	assert_int_equal(capture_create(path, s.stacks, &limits, &w), 0);
-	for (int i = 0; i < 400; i++) {
-		struct snap_total total;
-
-		sim_step(&s, i < 10 ? 50 : 0, 20, 1);
-		snapshot_total(&s.now, SNAP_DOMAINS, &total);
-		if (total.live.bytes > peak)
-			peak = total.live.bytes;
-		assert_int_equal(capture_append(w, &s.now), 0);
-		assert_true(capture_snapshots(w) <= 16);
-		assert_true(capture_written(w) <= limits.max_bytes);
-	}
-	capture_writer_free(w);
-	assert_int_equal(capture_series(path, &points, &n), 0);
-	assert_in_range(n, 8, 16);
-	assert_true(points[0].duration == 1);
-	assert_true(points[n - 1].duration == 400);
-	for (size_t i = 0; i < n; i++) {
-		if (points[i].live_bytes.value > best)
-			best = points[i].live_bytes.value;
-		if (i && points[i].duration - points[i - 1].duration > widest)
-			widest = points[i].duration - points[i - 1].duration;
-	}
-	assert_true(best == peak); /* the high-water mark is not thinned away */
-	assert_true(widest < 120);
-	snprintf(thin, sizeof(thin), "%s.thin", path);
-	assert_int_equal(access(thin, F_OK), -1);
-	free(points);
-	sim_free(&s);
-}
-
-/* ---- writers that come to harm */
-
-static void a_full_disk(void **state)
-{
-	struct rlimit old, small;
-	struct capture_writer *w;
-	struct stacks *stacks = stacks_new();
-	struct snapshot last = {0};
-	struct sim s;
-	bool trouble;
-	size_t len;
-	u8 *data;
-	int good = 0, err = 0;
-
-	(void)state;
-	signal(SIGXFSZ, SIG_IGN);
-	getrlimit(RLIMIT_FSIZE, &old);
-	small = (struct rlimit){20000, old.rlim_max};
-	sim_init(&s, 6);
-	assert_int_equal(capture_create(path, s.stacks, NULL, &w), 0);
-	setrlimit(RLIMIT_FSIZE, &small);
-	for (int i = 0; i < 100 && !err; i++) {
-		sim_step(&s, 30, 50, 1);
-		err = capture_append(w, &s.now);
-		good += !err;
-	}
-	assert_int_equal(err, -EFBIG);
-	assert_int_equal(capture_append(w, &s.now), -EFBIG);
-	data = read_file(&len);
-	assert_true(good > 2);
-	assert_int_equal(count_snapshots(data, len, &trouble), good);
-	free(data);
-	/* Room again: it goes on, and nothing of what was new in between is missing. */
-	setrlimit(RLIMIT_FSIZE, &old);
-	sim_step(&s, 30, 50, 1);
-	assert_int_equal(capture_append(w, &s.now), 0);
-	assert_int_equal(capture_finish(w), 0);
-	assert_int_equal(capture_load(path, stacks, CAPTURE_LAST, &last), 0);
-	assert_int_equal(last.nrows, s.now.nrows);
-	assert_true(last.duration == s.now.duration);
-	for (size_t i = 0; i < last.nrows; i++)
-		assert_true(last.rows[i].live.bytes >= 0);
-	capture_writer_free(w);
-	snapshot_free(&last);
-	stacks_free(stacks);
-	sim_free(&s);
-}
-
-static void append_for_ever(void)
-{
-	const struct capture_limits limits = {12, 1 << 20};
-	struct capture_writer *w;
-	struct sim s;
-
-	sim_init(&s, 7);
-	if (capture_create(path, s.stacks, &limits, &w))
-		_exit(1);
-	for (;;) {
-		sim_step(&s, 1, 50, 1);
-		capture_append(w, &s.now);
-	}
-}
-
-static void killed_at_any_moment(void **state)
-{
-	int opened = 0;
-	char thin[80];
-
-	(void)state;
-	for (int i = 0; i < 50; i++) {
-		struct stacks *stacks = stacks_new();
-		struct snapshot last;
-		pid_t pid = fork();
-
-		if (!pid)
-			append_for_ever();
-		usleep(10000 + i * 1300);
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		if (!capture_load(path, stacks, CAPTURE_LAST, &last)) {
-			opened++;
-			assert_true(last.nrows > 0);
-			snapshot_free(&last);
-		}
-		stacks_free(stacks);
-	}
-	/* Only one that was killed before its first snapshot may have none. */
-	assert_true(opened >= 45);
-	snprintf(thin, sizeof(thin), "%s.thin", path);
-	unlink(thin);
-}
-
-static void through_a_pipe(void **state)
-{
-	const struct capture_limits limits = {8, 4096};
-	struct capture_writer *w;
-	struct stacks *stacks = stacks_new();
-	struct capture *c;
-	struct sim s;
-	int fds[2], n = 0;
-
-	(void)state;
-	signal(SIGPIPE, SIG_IGN);
-	assert_int_equal(pipe(fds), 0);
-	sim_init(&s, 8);
-	assert_int_equal(writer_open_fd(fds[1], s.stacks, &limits, &w), 0);
-	for (int i = 0; i < 20; i++) {
-		sim_step(&s, 2, 10, 1);
-		assert_int_equal(capture_append(w, &s.now), 0);
-	}
-	assert_int_equal(capture_finish(w), 0);
-	capture_writer_free(w);
-	assert_int_equal(capture_open_fd(fds[0], "pipe", stacks, &c), 0);
-	while (capture_next(c) > 0)
-		n++;
-	/* Nothing can be thinned there: all of them. */
-	assert_int_equal(n, 20);
-	assert_null(capture_trouble(c));
-	capture_close(c);
-	stacks_free(stacks);
-	/* Nobody reads: an error, and no more after it. */
-	assert_int_equal(pipe(fds), 0);
-	assert_int_equal(writer_open_fd(fds[1], s.stacks, NULL, &w), 0);
-	close(fds[0]);
-	assert_int_equal(capture_append(w, &s.now), -EPIPE);
-	assert_int_equal(capture_append(w, &s.now), -EPIPE);
-	capture_writer_free(w);
-	sim_free(&s);
-}
-
-static void loading_by_number(void **state)
-{
-	struct stacks *stacks = stacks_new();
-	struct snapshot s[4];
-	struct sim sim;
-	const long which[4] = {0, 3, CAPTURE_LAST, CAPTURE_PEAK};
-	const long beyond[2] = {0, 10};
-
-	(void)state;
-	sim_init(&sim, 9);
-	write_steps(&sim, 10, NULL);
-	assert_int_equal(capture_load_many(path, stacks, which, 4, s), 0);
-	assert_true(s[0].duration == 1 && s[1].duration == 4 && s[2].duration == 10);
-	for (int i = 0; i < 3; i++) {
-		struct snap_total peak, other;
-
-		snapshot_total(&s[3], SNAP_DOMAINS, &peak);
-		snapshot_total(&s[i], SNAP_DOMAINS, &other);
-		assert_true(peak.live.bytes >= other.live.bytes);
-	}
-	for (int i = 0; i < 4; i++)
-		snapshot_free(&s[i]);
-	assert_int_equal(capture_load_many(path, stacks, beyond, 2, s), -ENOENT);
-	stacks_free(stacks);
-	sim_free(&sim);
-}
-
-#define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, drop_path)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -742,12 +422,6 @@ int main(void)
 		cmocka_unit_test(senseless_content),
 		cmocka_unit_test(endless_depth),
 		cmocka_unit_test(later_additions_are_skipped),
-		cmocka_unit_test(even_spacing),
-		WITH_FILE(a_long_run_stays_bounded),
-		WITH_FILE(a_full_disk),
-		WITH_FILE(killed_at_any_moment),
-		WITH_FILE(through_a_pipe),
-		WITH_FILE(loading_by_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

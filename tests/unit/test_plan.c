@@ -155,11 +155,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void make(enum py_alloc_mode mode, enum plan_scope scope)
+static void make(enum py_alloc_mode mode)
 {
 	plan_free(&plan);
 	info.alloc_mode = mode;
-	assert_int_equal(plan_make(&info, INTERVAL, scope, &plan), 0);
+	assert_int_equal(plan_make(&info, INTERVAL, &plan), 0);
 }
 
 static size_t count(enum pht_func func)
@@ -200,7 +200,7 @@ static void test_process_facts(void **state)
 	found.mm.code_start = 0x300;
 	found.mm.code_end = 0x400;
 	info.musl = true;
-	make(PY_ALLOC_PYMALLOC, PLAN_ALL);
+	make(PY_ALLOC_PYMALLOC);
 	assert_int_equal(plan.proc.runtime, info.runtime);
 	assert_int_equal(plan.proc.interval, INTERVAL);
 	assert_int_equal(plan.proc.tls_kind, PHT_TLS_DTV);
@@ -218,7 +218,7 @@ static void test_process_facts(void **state)
 	assert_int_equal(plan.proc.python_end, 0x2000);
 	assert_int_equal(plan.proc.off.ts_frame, 72);
 	info.musl = false;
-	make(PY_ALLOC_PYMALLOC, PLAN_ALL);
+	make(PY_ALLOC_PYMALLOC);
 	assert_int_equal(plan.proc.flags, PHT_PROC_ENABLED);
 }
 
@@ -236,7 +236,7 @@ static void test_modes_by_table(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		make(cases[i].mode, PLAN_ALL);
+		make(cases[i].mode);
 		assert_true(plan.complete);
 		assert_int_equal(plan.proc.small_max, cases[i].small_max);
 		assert_int_equal(plan.proc.raw_ctx, 0);
@@ -252,17 +252,17 @@ static void test_modes_by_table(void **state)
 	}
 	/* Debug hooks serve the raw domain with the same functions. */
 	info.raw.malloc_fn = info.obj.malloc_fn;
-	make(PY_ALLOC_DEBUG, PLAN_ALL);
+	make(PY_ALLOC_DEBUG);
 	assert_int_equal(plan.proc.raw_ctx, 0x10);
 	info.raw.ctx = info.obj.ctx;
-	make(PY_ALLOC_DEBUG, PLAN_ALL);
+	make(PY_ALLOC_DEBUG);
 	assert_int_equal(plan.proc.raw_ctx, 0);
 	/* Domains with functions of their own. */
 	info.mem.malloc_fn = (uintptr_t)mem_malloc;
 	info.mem.calloc_fn = (uintptr_t)mem_calloc;
 	info.mem.realloc_fn = (uintptr_t)mem_realloc;
 	info.mem.free_fn = (uintptr_t)mem_free;
-	make(PY_ALLOC_TRACEMALLOC, PLAN_ALL);
+	make(PY_ALLOC_TRACEMALLOC);
 	assert_int_equal(count_tables(), 8);
 	assert_probe_on(PHT_FN_PY_MALLOC, mem_malloc);
 	assert_probe_on(PHT_FN_PY_FREE, mem_free);
@@ -285,20 +285,20 @@ static void test_modes_by_pool(void **state)
 {
 	(void)state;
 	info.inlined = true;
-	make(PY_ALLOC_PYMALLOC, PLAN_ALL);
+	make(PY_ALLOC_PYMALLOC);
 	assert_pools_only();
 	info.inlined = false;
-	make(PY_ALLOC_HOOKED, PLAN_ALL);
+	make(PY_ALLOC_HOOKED);
 	assert_pools_only();
-	make(PY_ALLOC_UNKNOWN, PLAN_ALL);
+	make(PY_ALLOC_UNKNOWN);
 	assert_pools_only();
 	/* A table that cannot be probed whole is not probed at all. */
 	info.raw.malloc_fn = info.obj.malloc_fn;
 	info.obj.free_fn = 0x10;
-	make(PY_ALLOC_DEBUG, PLAN_ALL);
+	make(PY_ALLOC_DEBUG);
 	assert_pools_only();
 	info.new_pool_fn = 0;
-	make(PY_ALLOC_HOOKED, PLAN_ALL);
+	make(PY_ALLOC_HOOKED);
 	assert_false(plan.complete);
 	assert_int_equal(plan.nprobes, 4);
 	assert_non_null(strstr(plan.coverage, "not at all"));
@@ -310,7 +310,7 @@ static void test_modes_by_libc(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
-		make(modes[i], PLAN_ALL);
+		make(modes[i]);
 		assert_true(plan.complete);
 		assert_int_equal(plan.nprobes, 4);
 		assert_non_null(strstr(plan.coverage, py_alloc_mode_name(modes[i])));
@@ -348,7 +348,7 @@ static void test_family(void **state)
 
 		present(mm ? &found.mm : &found.heap, cases[i].f, cases[i].f == AF_NEW);
 	}
-	make(PY_ALLOC_MALLOC, PLAN_ALL);
+	make(PY_ALLOC_MALLOC);
 	assert_int_equal(plan.nprobes, ARRAY_SIZE(cases));
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		bool mm = cases[i].f >= AF_MMAP && cases[i].f <= AF_MREMAP;
@@ -384,22 +384,18 @@ static void test_every_probe_fits(void **state)
 	info.mem.calloc_fn = (uintptr_t)mem_calloc;
 	info.mem.realloc_fn = (uintptr_t)mem_realloc;
 	info.mem.free_fn = (uintptr_t)mem_free;
-	make(PY_ALLOC_PYMALLOC, PLAN_ALL);
+	make(PY_ALLOC_PYMALLOC);
 	assert_int_equal(plan.nprobes, AF_NR + 8);
 	assert_true(plan.nprobes < PLAN_MAX_PROBES);
 }
 
-static void test_scope(void **state)
+static void test_one_object(void **state)
 {
 	(void)state;
-	make(PY_ALLOC_PYMALLOC, PLAN_MAPPINGS);
-	assert_int_equal(plan.nprobes, 2);
-	assert_int_equal(count(PHT_FN_MMAP) + count(PHT_FN_MUNMAP), 2);
-	assert_int_equal(plan.fds[2], -1);
 	/* malloc's object is all there is. */
 	found.has_mm = false;
 	memset(found.mm.f, 0, sizeof(found.mm.f));
-	make(PY_ALLOC_MALLOC, PLAN_ALL);
+	make(PY_ALLOC_MALLOC);
 	assert_int_equal(plan.nprobes, 2);
 	assert_true(plan.fds[0] >= 0);
 	assert_int_equal(plan.fds[1], -1);
@@ -425,17 +421,17 @@ static void test_errors(void **state)
 	memset(&untouched, 0x5a, sizeof(untouched));
 	plan = untouched;
 	found.err = -ENOENT;
-	assert_int_equal(plan_make(&info, INTERVAL, PLAN_ALL, &plan), -ENOENT);
+	assert_int_equal(plan_make(&info, INTERVAL, &plan), -ENOENT);
 	found.err = 0;
 	info.runtime = 0x10; /* in no mapping, and no mapping has the name */
 	info.object_path = NULL;
-	assert_int_equal(plan_make(&info, INTERVAL, PLAN_ALL, &plan), -ENOENT);
+	assert_int_equal(plan_make(&info, INTERVAL, &plan), -ENOENT);
 	pid = fork();
 	if (!pid)
 		_exit(0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	info.pid = pid;
-	assert_int_equal(plan_make(&info, INTERVAL, PLAN_ALL, &plan), -ESRCH);
+	assert_int_equal(plan_make(&info, INTERVAL, &plan), -ESRCH);
 	assert_memory_equal(&plan, &untouched, sizeof(plan));
 	plan = (struct plan){.fds = {-1, -1, -1}};
 	assert_int_equal(open_fds(), before);
@@ -446,7 +442,7 @@ static void test_plan_free(void **state)
 	int before = open_fds();
 
 	(void)state;
-	make(PY_ALLOC_PYMALLOC, PLAN_ALL);
+	make(PY_ALLOC_PYMALLOC);
 	assert_int_equal(open_fds(), before + 3);
 	plan_free(&plan);
 	assert_int_equal(open_fds(), before);
@@ -462,7 +458,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_modes_by_libc, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_family, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_every_probe_fits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_scope, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_object, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_plan_free, setup, teardown),
 	};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Snapshots in memory: stacks, groups, filters, order, and differences with their intervals. */
+/* Snapshots in memory: stacks, groups, filters, order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,24 +9,7 @@
 
 #include <cmocka.h>
 
-#include "capture_sim.h"
-#include "snapshot_diff.h"
-
-#define R 65536
-
-static u32 stack(struct stacks *s, const struct frame *frames, u32 n, bool truncated)
-{
-	u32 out;
-
-	assert_int_equal(stacks_add(s, frames, n, truncated, &out), 0);
-	return out;
-}
-
-static const struct frame leaf = {"leaf", "/app/a.py", 10, FRAME_PYTHON};
-static const struct frame other_leaf = {"other", "/app/a.py", 10, FRAME_PYTHON};
-static const struct frame helper = {"helper", "/app/a.py", 20, FRAME_PYTHON};
-static const struct frame lib = {"decode", "/usr/lib/json.py", 5, FRAME_PYTHON};
-static const struct frame main_frame = {"<module>", "/app/main.py", 1, FRAME_PYTHON};
+#include "snapshot_heap.h"
 
 static void equal_stacks_have_one_number(void **state)
 {
@@ -148,41 +131,6 @@ static void a_report_becomes_a_snapshot(void **state)
 }
 
 /* ---- groups and filters */
-
-struct heap {
-	struct stacks *stacks;
-	struct snap_row rows[8];
-	struct snapshot s;
-};
-
-static void add_blocks(struct heap *h, u32 at, u32 domain, u64 size, int count)
-{
-	struct snap_row *row = &h->rows[h->s.nrows++];
-
-	*row = (struct snap_row){.stack = at, .domain = domain};
-	for (int i = 0; i < count; i++)
-		estimate_add(&row->live, size, 1);
-	row->allocated_bytes = 2.0 * size * count;
-	row->samples = 2ull * count;
-}
-
-static void heap_open(struct heap *h)
-{
-	*h = (struct heap){.stacks = stacks_new(), .s.sample_interval = 1};
-	h->s.rows = h->rows;
-	add_blocks(h, stack(h->stacks, (const struct frame[]){leaf, helper, main_frame}, 3, false),
-		   PHT_DOM_LIBC, 1000, 10);
-	add_blocks(h,
-		   stack(h->stacks, (const struct frame[]){other_leaf, helper, main_frame}, 3, 0),
-		   PHT_DOM_PYMALLOC, 100, 7);
-	add_blocks(h, stack(h->stacks, (const struct frame[]){lib, helper, main_frame}, 3, false),
-		   PHT_DOM_LIBC, 5000, 1);
-	/* Recursion: helper calls itself. */
-	add_blocks(h,
-		   stack(h->stacks, (const struct frame[]){leaf, helper, helper, main_frame}, 4, 0),
-		   PHT_DOM_LIBC, 1000, 2);
-	qsort(h->rows, h->s.nrows, sizeof(h->rows[0]), sim_order);
-}
 
 static const struct snap_group *find_group(const struct heap *h, const struct snap_groups *g,
 					   const char *file, s32 line, const char *function)
@@ -334,156 +282,6 @@ static void sorting(void **state)
 	stacks_free(stacks);
 }
 
-/* ---- differences */
-
-static void exact_differences(void **state)
-{
-	struct snap_view view = {.group_by = GROUP_LINE};
-	struct heap a, b;
-	struct snap_diff d;
-
-	(void)state;
-	heap_open(&a);
-	b = a;
-	b.s.rows = b.rows;
-	add_blocks(&b, stack(a.stacks, &main_frame, 1, false), PHT_DOM_LIBC, 50, 4);
-	qsort(b.rows, b.s.nrows, sizeof(b.rows[0]), sim_order);
-	for (size_t i = 0; i < b.s.nrows; i++)
-		if (!strcmp(stacks_frame(b.stacks, stacks_top(b.stacks, b.rows[i].stack))->file,
-			    "/usr/lib/json.py"))
-			b.rows[i].live = (struct estimator){0};
-	assert_int_equal(snapshot_diff(&a.s, &b.s, a.stacks, &view, true, &d), 0);
-	snap_diff_sort(&d, a.stacks, &view, SNAP_DIFF_SIZE);
-	assert_int_equal(d.n, 3);
-	assert_true(d.changes[0].size_diff == -5000 && d.changes[0].count_diff == -1);
-	assert_true(d.changes[0].diff.low == -5000 && d.changes[0].diff.high == -5000);
-	assert_true(d.changes[1].size_diff == 200 && d.changes[1].count == 4);
-	assert_true(d.changes[2].size_diff == 0 && !d.changes[2].noise);
-	assert_true(d.total.size_diff == -4800 && !d.total.noise);
-	snap_diff_sort(&d, a.stacks, &view, SNAP_DIFF_GROWTH);
-	assert_true(d.changes[0].size_diff == 200);
-	snap_diff_sort(&d, a.stacks, &view, SNAP_DIFF_COUNT);
-	assert_true(d.changes[0].count_diff == 4);
-	snap_diff_free(&d);
-	/* The other way round everything changes its sign. */
-	assert_int_equal(snapshot_diff(&b.s, &a.s, a.stacks, &view, false, &d), 0);
-	snap_diff_sort(&d, a.stacks, &view, SNAP_DIFF_SIZE);
-	assert_true(d.changes[0].size_diff == 5000);
-	snap_diff_free(&d);
-	stacks_free(a.stacks);
-}
-
-static double uniform(struct sim *s)
-{
-	return ((double)sim_random(s) + 0.5) / 2147483648.0;
-}
-
-/* A heap of one site: some blocks stay, some go, some come; all sampled with R. */
-static void simulate(struct sim *s, struct snap_total *before, struct snap_total *after, int stay,
-		     int go, int come, double *truth)
-{
-	*before = *after = (struct snap_total){0};
-	*truth = 0;
-	for (int i = 0; i < stay + go + come; i++) {
-		u64 size = 100 + (u64)(uniform(s) * 3000);
-		bool sampled = uniform(s) < estimate_probability(size, R);
-		bool early = i < stay + go, late = i < stay || i >= stay + go;
-
-		*truth += ((int)late - (int)early) * (double)size;
-		if (!sampled)
-			continue;
-		after->samples++;
-		if (early) {
-			before->samples++;
-			estimate_add(&before->live, size, R);
-		}
-		if (late)
-			estimate_add(&after->live, size, R);
-	}
-}
-
-static double coverage(struct sim *s, int stay, int go, int come, bool same_run, int runs)
-{
-	int inside = 0;
-
-	for (int i = 0; i < runs; i++) {
-		struct snap_total before, after;
-		struct estimate d;
-		double truth;
-
-		simulate(s, &before, &after, stay, go, come, &truth);
-		d = snap_difference(&before, R, &after, R, same_run);
-		assert_true(d.low <= d.value && d.value <= d.high);
-		inside += truth >= d.low && truth <= d.high;
-	}
-	return (double)inside / runs;
-}
-
-/* The interval of a change holds the true change at least nineteen times in twenty. */
-static void intervals_hold(void **state)
-{
-	static const int cases[][3] = {{0, 0, 500},	 {2000, 0, 500},   {2000, 500, 0},
-				       {2000, 500, 500}, {2000, 100, 700}, {0, 1000, 1000},
-				       {3000, 0, 60}};
-	struct sim s = {.random = 99};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		double share = coverage(&s, cases[i][0], cases[i][1], cases[i][2], true, 3000);
-
-		if (share < 0.93)
-			fail_msg("stay %d go %d come %d: covered %.3f", cases[i][0], cases[i][1],
-				 cases[i][2], share);
-	}
-}
-
-/* What stayed does not blur what came: the point of one run's differences. */
-static void one_run_is_sharper(void **state)
-{
-	struct snap_total before, after;
-	struct estimate one, two;
-	struct sim s = {.random = 5};
-	double truth;
-
-	(void)state;
-	simulate(&s, &before, &after, 20000, 0, 2000, &truth);
-	one = snap_difference(&before, R, &after, R, true);
-	two = snap_difference(&before, R, &after, R, false);
-	assert_true(one.value == two.value);
-	assert_true((one.high - one.low) * 2 < two.high - two.low);
-	assert_true(one.low > 0);
-}
-
-static void noise_is_called_noise(void **state)
-{
-	struct snap_view view = {.group_by = GROUP_LINE};
-	struct stacks *stacks = stacks_new();
-	u32 at = stack(stacks, &leaf, 1, false);
-	struct snap_row rows[2] = {{.stack = at, .samples = 10}, {.stack = at, .samples = 12}};
-	struct snapshot a = {.sample_interval = R, .rows = &rows[0], .nrows = 1};
-	struct snapshot b = {.sample_interval = R, .rows = &rows[1], .nrows = 1};
-	struct snap_diff d;
-
-	(void)state;
-	for (int i = 0; i < 10; i++)
-		estimate_add(&rows[0].live, 1000, R);
-	for (int i = 0; i < 12; i++)
-		estimate_add(&rows[1].live, 1000, R);
-	/* Two samples more: between two runs nothing, and little within one. */
-	assert_int_equal(snapshot_diff(&a, &b, stacks, &view, false, &d), 0);
-	assert_true(d.changes[0].noise && d.changes[0].size_diff > 0);
-	assert_true(d.changes[0].diff.low < 0 && d.changes[0].diff.high > 0);
-	snap_diff_free(&d);
-	for (int i = 0; i < 40; i++)
-		estimate_add(&rows[1].live, 1000, R);
-	rows[1].samples += 40;
-	assert_int_equal(snapshot_diff(&a, &b, stacks, &view, true, &d), 0);
-	assert_false(d.changes[0].noise);
-	assert_true(d.changes[0].diff.low > 0);
-	snap_diff_free(&d);
-	stacks_free(stacks);
-}
-
 static void a_report_from_groups(void **state)
 {
 	struct snap_view view = {.group_by = GROUP_LINE, .cumulative = SNAP_CUMULATIVE};
@@ -524,10 +322,6 @@ int main(void)
 		cmocka_unit_test(cumulative),
 		cmocka_unit_test(filtering),
 		cmocka_unit_test(sorting),
-		cmocka_unit_test(exact_differences),
-		cmocka_unit_test(intervals_hold),
-		cmocka_unit_test(one_run_is_sharper),
-		cmocka_unit_test(noise_is_called_noise),
 		cmocka_unit_test(a_report_from_groups),
 	};
 

@@ -376,7 +376,7 @@ static void test_mappings(void **state)
 	/* What an allocator maps within a call that is counted belongs to it. */
 	nallocs = 0;
 	inside = mmap_inside;
-	FN(realloc_fn, PHT_TFN_OBJ + 2)(CTX, NULL, 300);
+	free(FN(realloc_fn, PHT_TFN_OBJ + 2)(CTX, NULL, 300));
 	assert_int_equal(nallocs, 0);
 	give = MAP_A;
 	call_mmap(4096);

@@ -184,6 +184,46 @@ static void test_full_bucket(void **state)
 	assert_int_equal(nfrees, PHT_SET_WAYS);
 }
 
+static u64 same_granule(u64 i)
+{
+	return 0x200000000000 + (i << 24);
+}
+
+/* More samples under one byte of the filter than it can count: none is forgotten. */
+static void test_stuck_filter(void **state)
+{
+	const volatile u8 *byte;
+
+	map_page(512, PHT_TRAMP_BIG_RAW);
+	enable(ALWAYS);
+	record = false;
+	byte = page + PHT_TRAMP_FILTER;
+	for (u64 i = 0; i < PHT_FILTER_STUCK - 1; i++) {
+		give = (void *)same_granule(i);
+		FN(malloc_fn, PHT_TFN_RAW)(CTX, 300);
+	}
+	assert_int_equal(*byte, PHT_FILTER_STUCK - 1);
+	for (u64 i = 0; i < PHT_FILTER_STUCK - 1; i++)
+		FN(free_fn, PHT_TFN_RAW + 3)(CTX, (void *)same_granule(i));
+	assert_int_equal(*byte, 0);
+	assert_int_equal(CTL->frees, PHT_FILTER_STUCK - 1);
+
+	for (u64 i = 0; i < 300; i++) {
+		give = (void *)same_granule(i);
+		FN(malloc_fn, PHT_TFN_RAW)(CTX, 300);
+	}
+	assert_int_equal(CTL->lost, 0);
+	assert_int_equal(*byte, PHT_FILTER_TOP);
+	CTL->frees = 0;
+	for (u64 i = 0; i < 300; i++)
+		FN(free_fn, PHT_TFN_RAW + 3)(CTX, (void *)same_granule(i));
+	assert_int_equal(CTL->frees, 300);
+	assert_int_equal(set_population(), 0);
+	assert_in_range(*byte, PHT_FILTER_STUCK, PHT_FILTER_TOP);
+	FN(free_fn, PHT_TFN_RAW + 3)(CTX, (void *)same_granule(0));
+	assert_int_equal(CTL->frees, 300);
+}
+
 enum { ROUNDS = 60000, HELD = 256 };
 
 static void *churn(void *arg)
@@ -230,13 +270,9 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(test_sampled_blocks_only),
-		BOTH(test_probability),
-		BOTH(test_gap_distribution),
-		BOTH(test_interval_change),
-		BOTH(test_lease),
-		BOTH(test_full_bucket),
-		BOTH(test_threads),
+		BOTH(test_sampled_blocks_only), BOTH(test_probability), BOTH(test_gap_distribution),
+		BOTH(test_interval_change),	BOTH(test_lease),	BOTH(test_full_bucket),
+		BOTH(test_stuck_filter),	BOTH(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

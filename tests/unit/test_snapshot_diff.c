@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Differences of snapshots, and that their intervals hold. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdbool.h>
+#include <errno.h>
+#include <math.h>
+
+#include <cmocka.h>
+
+#include "snapshot_heap.h"
+#include "snapshot_diff.h"
+
+static void exact_differences(void **state)
+{
+	struct snap_view view = {.group_by = GROUP_LINE};
+	struct heap a, b;
+	struct snap_diff d;
+
+	(void)state;
+	heap_open(&a);
+	b = a;
+	b.s.rows = b.rows;
+	add_blocks(&b, stack(a.stacks, &main_frame, 1, false), PHT_DOM_LIBC, 50, 4);
+	qsort(b.rows, b.s.nrows, sizeof(b.rows[0]), sim_order);
+	for (size_t i = 0; i < b.s.nrows; i++)
+		if (!strcmp(stacks_frame(b.stacks, stacks_top(b.stacks, b.rows[i].stack))->file,
+			    "/usr/lib/json.py"))
+			b.rows[i].live = (struct estimator){0};
+	assert_int_equal(snapshot_diff(&a.s, &b.s, a.stacks, &view, true, &d), 0);
+	snap_diff_sort(&d, a.stacks, &view, SNAP_DIFF_SIZE);
+	assert_int_equal(d.n, 3);
+	assert_true(d.changes[0].size_diff == -5000 && d.changes[0].count_diff == -1);
+	assert_true(d.changes[0].diff.low == -5000 && d.changes[0].diff.high == -5000);
+	assert_true(d.changes[1].size_diff == 200 && d.changes[1].count == 4);
+	assert_true(d.changes[2].size_diff == 0 && !d.changes[2].noise);
+	assert_true(d.total.size_diff == -4800 && !d.total.noise);
+	snap_diff_sort(&d, a.stacks, &view, SNAP_DIFF_GROWTH);
+	assert_true(d.changes[0].size_diff == 200);
+	snap_diff_sort(&d, a.stacks, &view, SNAP_DIFF_COUNT);
+	assert_true(d.changes[0].count_diff == 4);
+	snap_diff_free(&d);
+	/* The other way round everything changes its sign. */
+	assert_int_equal(snapshot_diff(&b.s, &a.s, a.stacks, &view, false, &d), 0);
+	snap_diff_sort(&d, a.stacks, &view, SNAP_DIFF_SIZE);
+	assert_true(d.changes[0].size_diff == 5000);
+	snap_diff_free(&d);
+	stacks_free(a.stacks);
+}
+
+static double uniform(struct sim *s)
+{
+	return ((double)sim_random(s) + 0.5) / 2147483648.0;
+}
+
+/* A heap of one site: some blocks stay, some go, some come; all sampled with R. */
+static void simulate(struct sim *s, struct snap_total *before, struct snap_total *after, int stay,
+		     int go, int come, double *truth)
+{
+	*before = *after = (struct snap_total){0};
+	*truth = 0;
+	for (int i = 0; i < stay + go + come; i++) {
+		u64 size = 100 + (u64)(uniform(s) * 3000);
+		bool sampled = uniform(s) < estimate_probability(size, R);
+		bool early = i < stay + go, late = i < stay || i >= stay + go;
+
+		*truth += ((int)late - (int)early) * (double)size;
+		if (!sampled)
+			continue;
+		after->samples++;
+		if (early) {
+			before->samples++;
+			estimate_add(&before->live, size, R);
+		}
+		if (late)
+			estimate_add(&after->live, size, R);
+	}
+}
+
+static double coverage(struct sim *s, int stay, int go, int come, bool same_run, int runs)
+{
+	int inside = 0;
+
+	for (int i = 0; i < runs; i++) {
+		struct snap_total before, after;
+		struct estimate d;
+		double truth;
+
+		simulate(s, &before, &after, stay, go, come, &truth);
+		d = snap_difference(&before, R, &after, R, same_run);
+		assert_true(d.low <= d.value && d.value <= d.high);
+		inside += truth >= d.low && truth <= d.high;
+	}
+	return (double)inside / runs;
+}
+
+/* The interval of a change holds the true change at least nineteen times in twenty. */
+static void intervals_hold(void **state)
+{
+	static const int cases[][3] = {{0, 0, 500},	 {2000, 0, 500},   {2000, 500, 0},
+				       {2000, 500, 500}, {2000, 100, 700}, {0, 1000, 1000},
+				       {3000, 0, 60}};
+	struct sim s = {.random = 99};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		double share = coverage(&s, cases[i][0], cases[i][1], cases[i][2], true, 3000);
+
+		if (share < 0.93)
+			fail_msg("stay %d go %d come %d: covered %.3f", cases[i][0], cases[i][1],
+				 cases[i][2], share);
+	}
+}
+
+/* What stayed does not blur what came: the point of one run's differences. */
+static void one_run_is_sharper(void **state)
+{
+	struct snap_total before, after;
+	struct estimate one, two;
+	struct sim s = {.random = 5};
+	double truth;
+
+	(void)state;
+	simulate(&s, &before, &after, 20000, 0, 2000, &truth);
+	one = snap_difference(&before, R, &after, R, true);
+	two = snap_difference(&before, R, &after, R, false);
+	assert_true(one.value == two.value);
+	assert_true((one.high - one.low) * 2 < two.high - two.low);
+	assert_true(one.low > 0);
+}
+
+static void noise_is_called_noise(void **state)
+{
+	struct snap_view view = {.group_by = GROUP_LINE};
+	struct stacks *stacks = stacks_new();
+	u32 at = stack(stacks, &leaf, 1, false);
+	struct snap_row rows[2] = {{.stack = at, .samples = 10}, {.stack = at, .samples = 12}};
+	struct snapshot a = {.sample_interval = R, .rows = &rows[0], .nrows = 1};
+	struct snapshot b = {.sample_interval = R, .rows = &rows[1], .nrows = 1};
+	struct snap_diff d;
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		estimate_add(&rows[0].live, 1000, R);
+	for (int i = 0; i < 12; i++)
+		estimate_add(&rows[1].live, 1000, R);
+	/* Two samples more: between two runs nothing, and little within one. */
+	assert_int_equal(snapshot_diff(&a, &b, stacks, &view, false, &d), 0);
+	assert_true(d.changes[0].noise && d.changes[0].size_diff > 0);
+	assert_true(d.changes[0].diff.low < 0 && d.changes[0].diff.high > 0);
+	snap_diff_free(&d);
+	for (int i = 0; i < 40; i++)
+		estimate_add(&rows[1].live, 1000, R);
+	rows[1].samples += 40;
+	assert_int_equal(snapshot_diff(&a, &b, stacks, &view, true, &d), 0);
+	assert_false(d.changes[0].noise);
+	assert_true(d.changes[0].diff.low > 0);
+	snap_diff_free(&d);
+	stacks_free(stacks);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exact_differences),
+		cmocka_unit_test(intervals_hold),
+		cmocka_unit_test(one_run_is_sharper),
+		cmocka_unit_test(noise_is_called_noise),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
