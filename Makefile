@@ -34,7 +34,7 @@ ifeq ($(filter clean help,$(MAKECMDGOALS)),)
   endif
 endif
 PKG_CFLAGS := $(shell $(PKGCONF) --cflags $(PKGS) 2>/dev/null)
-PKG_LIBS   := $(shell $(PKGCONF) --libs $(PKGS) 2>/dev/null) -lm
+PKG_LIBS   := $(shell $(PKGCONF) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 
 SAN ?=
 WARN := -Wall -Wextra -Werror

@@ -12,7 +12,7 @@
  *	+0x03000  probe sites, alone on their page: a uprobe copies it
  *	+0x04000  data: control words, counters
  *	+0x05000  per-thread slots (only where the thread block has no room)
- *	+0x09000  filter: one count per address hash
+ *	+0x09000  filter: a count for each 256 bytes of addresses, modulo 16 MiB
  *	+0x19000  set: 4096 buckets of 16 sampled addresses
  */
 #ifndef PHT_TRAMP_H
@@ -76,8 +76,15 @@
 /* PHT_CTL_FLAGS: every free is reported, the set is not used (R = 1). */
 #define PHT_CTL_F_ALL 1
 
-/* The filter byte that says so without a look at the control page. */
-#define PHT_FILTER_ALL 0x80
+/*
+ * The filter has a byte for each 256 bytes of addresses, modulo 16 MiB: how
+ * many sampled blocks begin there, from PHT_FILTER_STUCK on only that there
+ * were many.  PHT_FILTER_ALL says that every free is reported.
+ */
+#define PHT_FILTER_SHIFT 8
+#define PHT_FILTER_STUCK 0x40 /* not counted down any more */
+#define PHT_FILTER_TOP	 0x60 /* nor up */
+#define PHT_FILTER_ALL	 0x80
 
 /* PHT_CTL_SITE: which site is in use. */
 #define PHT_SITE_NONE  0
@@ -131,6 +138,12 @@
 #define PHT_TFN_NR	       25
 #define PHT_TFN_TABLES	       12 /* the first 12 are CPython's */
 #define PHT_ENTRY(fn)	       (PHT_TRAMP_TEXT + (fn)*0x80)
+/*
+ * Places in the code that depend on the specification: PHT_FIX_SMALL is a
+ * 32-bit operand that holds small_max, capped; another number is a 64-bit
+ * operand that holds orig[number].
+ */
+#define PHT_FIX_SMALL 0x100
 /* The compare-and-exchange loop that a stopped thread is sent through. */
 #define PHT_TRAMP_SWAP PHT_ENTRY(PHT_TFN_NR)
 
@@ -162,6 +175,11 @@ struct pht_tramp_header {
 	__u32 big_mode;
 	__u32 pad[9];
 	__u64 orig[PHT_TFN_NR];
+};
+
+struct pht_tramp_fix {
+	__u32 at; /* offset in the image */
+	__u32 what;
 };
 
 struct pht_tramp_params {

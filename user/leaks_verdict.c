@@ -354,22 +354,13 @@ void leaks_judge(const struct leaks_profile *p, struct leaks_verdict *v)
 	set_growing(&f, v);
 }
 
-void leaks_correct(struct leaks_verdict *first, size_t n, size_t stride)
+void leaks_correct(struct leaks_verdict *v, size_t tested)
 {
-	size_t tested = 0;
-
-	for (size_t i = 0; i < n; i++)
-		tested += ((struct leaks_verdict *)((char *)first + i * stride))->tested;
-	for (size_t i = 0; i < n; i++) {
-		struct leaks_verdict *v =
-			(struct leaks_verdict *)((char *)first + i * stride);
-
-		if (!v->tested || !leaks_is_leak(v->kind))
-			continue;
-		v->p = fmin(1, v->p * (double)tested);
-		if (v->p < LEAKS_CHANCE)
-			continue;
-		v->kind = LEAKS_GROWING;
-		v->why = "of so many sites one may look like this by chance";
-	}
+	if (!v->tested || !leaks_is_leak(v->kind))
+		return;
+	v->p = fmin(1, v->p * (double)tested);
+	if (v->p < LEAKS_CHANCE)
+		return;
+	v->kind = LEAKS_GROWING;
+	v->why = "of so many sites one may look like this by chance";
 }

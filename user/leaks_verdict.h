@@ -77,11 +77,10 @@ struct leaks_verdict {
 
 void leaks_judge(const struct leaks_profile *p, struct leaks_verdict *v);
 /*
- * Of so many sites some look like leaks by chance: takes back the verdict on
- * those that are not beyond it (Bonferroni, LEAKS_CHANCE for all together).
- * stride: bytes from one verdict to the next.
+ * Of many sites some look like leaks by chance: takes back the verdict on one
+ * that is not beyond it (Bonferroni, LEAKS_CHANCE for all tested ones together).
  */
-void leaks_correct(struct leaks_verdict *first, size_t n, size_t stride);
+void leaks_correct(struct leaks_verdict *v, size_t tested);
 #define LEAKS_CHANCE 0.02
 
 /* The default of older_than in a run of so many seconds. */

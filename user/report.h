@@ -59,6 +59,18 @@ struct row {
 	u32 domain; /* enum pht_domain, where the report is by_domain */
 };
 
+#define REPORT_BEFORE_TYPES 4
+
+/* What the process held when it was attached to; not part of any row. */
+struct report_before {
+	u64 objects, bytes;
+	struct {
+		const char *name;
+		u64 count, bytes;
+	} types[REPORT_BEFORE_TYPES]; /* largest first */
+	size_t ntypes;
+};
+
 enum group_by { GROUP_TRACEBACK, GROUP_LINE, GROUP_FUNCTION, GROUP_FILE };
 
 struct symbolizer;
@@ -73,6 +85,7 @@ struct report {
 	bool coverage_complete;
 	u64 sample_interval;
 	double overhead;        /* share of its time that the process lost to us; < 0 = unknown */
+	const struct report_before *before; /* NULL = not known */
 	const char *wrote;      /* what was written into the process; "" or NULL = nothing */
 	double duration; /* seconds since attach */
 	u64 rss;

@@ -126,6 +126,26 @@ static struct object make_totals(const struct report *r)
 	return o;
 }
 
+static struct object make_before(const struct report_before *b)
+{
+	struct json_object *types = json_object_new_array();
+	struct object o = object_new();
+
+	add_u64(&o, "objects", b->objects);
+	add_u64(&o, "bytes", b->bytes);
+	for (size_t i = 0; i < b->ntypes && types; i++) {
+		struct object t = object_new();
+
+		add_text(&t, "name", b->types[i].name);
+		add_u64(&t, "count", b->types[i].count);
+		add_u64(&t, "bytes", b->types[i].bytes);
+		o.failed |= t.failed;
+		json_object_array_add(types, t.json);
+	}
+	add(&o, "types", types);
+	return o;
+}
+
 static struct object make_losses(const struct report *r)
 {
 	struct object o = object_new();
@@ -159,6 +179,10 @@ static struct object make_head(const struct report *r)
 	add_u64(&o, "sample_interval", r->sample_interval);
 	add_fraction(&o, "duration_seconds", r->duration, "%.3f");
 	add_u64(&o, "rss_bytes", r->rss);
+	if (r->before)
+		add_object(&o, "before_attach", make_before(r->before));
+	else
+		add_null(&o, "before_attach");
 	add_text(&o, "group_by", groups[r->group_by]);
 	add_object(&o, "totals", make_totals(r));
 	add_object(&o, "losses", make_losses(r));

@@ -51,6 +51,24 @@ static void print_memory(struct paint *p, const struct report *r)
 	paint_wrapped(p, "live heap", LABEL, INK_BOLD, text);
 }
 
+static void print_before(struct paint *p, const struct report *r)
+{
+	char bytes[UNITS_MAX], count[UNITS_MAX], text[512];
+	const struct report_before *b = r->before;
+	size_t used;
+
+	if (!b)
+		return;
+	used = snprintf(text, sizeof(text), "%s in %s objects when attached, not counted below",
+			units_bytes(bytes, (double)b->bytes, false),
+			units_count(count, (double)b->objects));
+	for (size_t i = 0; i < b->ntypes && used < sizeof(text); i++)
+		used += snprintf(text + used, sizeof(text) - used, "%s %s %s", i ? "," : ":",
+				 b->types[i].name,
+				 units_bytes(bytes, (double)b->types[i].bytes, false));
+	paint_wrapped(p, "before", LABEL, INK_PLAIN, text);
+}
+
 static void print_coverage(struct paint *p, const struct report *r)
 {
 	char share[UNITS_MAX], cost[64] = "", text[1024];
@@ -96,6 +114,7 @@ static void print_header(struct paint *p, const struct report *r)
 {
 	print_title(p, r);
 	print_memory(p, r);
+	print_before(p, r);
 	print_coverage(p, r);
 	print_sampling(p, r);
 	paint_end_line(p);

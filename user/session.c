@@ -84,6 +84,8 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 	err = same_process(s);
 	if (err)
 		return err;
+	if (!s->before)
+		s->before = before_start(&s->info);
 	s->started = monotonic_seconds();
 	s->interval = s->interval_asked = opts->sample_interval;
 	s->overhead = -1;
@@ -123,6 +125,7 @@ void session_free(struct session *s, struct probes *probes)
 	detach(s, probes, true);
 	if (s->pidfd >= 0)
 		close(s->pidfd);
+	before_end(s->before);
 	symbolizer_free(s->sym);
 	aggregate_history_free(&s->history);
 	pyinfo_free(&s->info);
@@ -167,6 +170,7 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 		.sample_interval = s->interval,
 		.overhead = s->overhead,
 		.wrote = s->wrote,
+		.before = before_get(s->before),
 		.duration = (alive ? monotonic_seconds() : s->ended) - s->started,
 		.rss = s->rss,
 		.end_reason = s->end_reason,

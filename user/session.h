@@ -4,6 +4,7 @@
 #define PHT_SESSION_H
 
 #include "aggregate.h"
+#include "before.h"
 #include "collector.h"
 #include "drain.h"
 #include "opts.h"
@@ -17,6 +18,7 @@ struct session {
 	const char *collector_name;
 	void *state; /* the collector's */
 	struct symbolizer *sym;
+	struct before *before;
 	struct aggregate_history history;
 	char coverage[256];
 	bool complete;

@@ -590,11 +590,11 @@ def walk(stack, frame):
         frame = frame.f_back
 
 class Inside:
-    def probe(self, size):
+    def probe(self, size, hit=stacks_probe.hit_malloc):
         stack = []
         stacks_probe.set_size(size)
         walk(stack, sys._getframe())
-        stacks_probe.hit_malloc()
+        hit()
         stack[0][2] += 1
         return stack
 
@@ -605,6 +605,7 @@ result = [
     Inside().probe({size}),
     Inside().map({size} + 1),
     [Inside().probe({size} + 2) for _ in "x"][0],
+    Inside().probe({size} + 3, stacks_probe.hit_nogil),
 ]
 import json
 with open({answer!r}, "w") as f:
