@@ -42,40 +42,48 @@ static void fill(struct sample *s)
 	*s = (struct sample){
 		.rows =
 			{
-				{leak_stack,
-				 6,
-				 true,
-				 {12.4 * MIB, 11.9 * MIB, 12.9 * MIB},
-				 12800,
-				 20 * MIB,
-				 21000.4,
-				 1.5 * MIB,
-				 620 * 1024,
-				 310,
-				 25},
-				{hostile_stack,
-				 2,
-				 false,
-				 {3 * MIB, 1 * MIB, 5 * MIB},
-				 7,
-				 4 * MIB,
-				 9,
-				 -2048,
-				 0,
-				 9,
-				 6},
-				{&no_state,
-				 1,
-				 false,
-				 {1 * MIB, 1 * MIB, 1 * MIB},
-				 2,
-				 MIB,
-				 2,
-				 0,
-				 0,
-				 2,
-				 2},
-				{NULL, 0, false, {1000, 0, 2000}, 1, 1000, 1, 0, 0, 1, 1},
+				{
+					.frames = leak_stack,
+					.nframes = 6,
+					.truncated = true,
+					.live_bytes = {12.4 * MIB, 11.9 * MIB, 12.9 * MIB},
+					.live_blocks = 12800,
+					.allocated_bytes = 20 * MIB,
+					.allocated_blocks = 21000.4,
+					.growth_bytes = 1.5 * MIB,
+					.alloc_rate = 620 * 1024,
+					.samples = 310,
+					.live_samples = 25,
+				},
+				{
+					.frames = hostile_stack,
+					.nframes = 2,
+					.live_bytes = {3 * MIB, 1 * MIB, 5 * MIB},
+					.live_blocks = 7,
+					.allocated_bytes = 4 * MIB,
+					.allocated_blocks = 9,
+					.growth_bytes = -2048,
+					.samples = 9,
+					.live_samples = 6,
+				},
+				{
+					.frames = &no_state,
+					.nframes = 1,
+					.live_bytes = {1 * MIB, 1 * MIB, 1 * MIB},
+					.live_blocks = 2,
+					.allocated_bytes = MIB,
+					.allocated_blocks = 2,
+					.samples = 2,
+					.live_samples = 2,
+				},
+				{
+					.live_bytes = {1000, 0, 2000},
+					.live_blocks = 1,
+					.allocated_bytes = 1000,
+					.allocated_blocks = 1,
+					.samples = 1,
+					.live_samples = 1,
+				},
 			},
 		.report =
 			{
@@ -230,7 +238,8 @@ static void test_text_says_all(void **state)
 	has(text, "16.4 MiB \u00b1 1.50 MiB in 12.8k blocks since attach; RSS 45.0 MiB\n");
 	has(text, "collector   probe, wrote nothing into the process; the process runs 1.2% slower "
 		  "meanwhile\n");
-	has(text, "partial, 61.3% of live bytes block by block: libc malloc family, and small blocks");
+	has(text,
+	    "partial, 61.3% of live bytes block by block: libc malloc family, and small blocks");
 	has(text, "1 per 512 KiB, 322 samples, 34 live; 1.23M calls, 982k frees\n");
 	has(text, "12.4 MiB   \u00b1512 KiB   75.6%   12.8k  +1.50 MiB   620 KiB/s  "
 		  "/srv/shop/lib/python3.11/site-packages/shop/cart/models.py:117  Cart.add*\n");
