@@ -27,8 +27,10 @@ def tearDownModule():
 class FamilyTest(test_exact.ExactTest):
     """The whole family as a library calls it through its GOT."""
 
-    def trace(self, interpreter, calls, *options):
-        return super().trace(interpreter, calls, *OPTIONS)
+    def tracer(self, *args):
+        """The same trace() by another collector."""
+        self.assertEqual(args[0], "-p")
+        return super().tracer(*args[:2], *OPTIONS)
 
     def check(self, interpreter, calls):
         start = time.monotonic()
