@@ -4,6 +4,7 @@
 #include "check.h"
 #include "commands.h"
 #include "log.h"
+#include "probes.h"
 #include "trace.h"
 
 int main(int argc, char **argv)
@@ -12,7 +13,8 @@ int main(int argc, char **argv)
 	struct opts opts;
 	int err, rc;
 
-	setlocale(LC_CTYPE, "") /* numbers stay in the C locale */;
+	setlocale(LC_CTYPE, ""); /* numbers stay in the C locale */
+	probes_log_init();
 	if (command)
 		return command->run(argc - 1, argv + 1);
 	err = opts_parse(argc, argv, &opts);

@@ -11,15 +11,9 @@
 #include "bpfsys.h"
 #include "log.h"
 #include "probe_maps.h"
+#include "probe_style.h"
 #include "pyheaptrace.skel.h"
 #include "sampling_tables.h"
-
-/* How probes are attached, best first. */
-enum attach_style {
-	STYLE_SESSION, /* one link an object, return half only where asked for */
-	STYLE_MULTI,   /* two links an object */
-	STYLE_PERF,    /* one or two links a function */
-};
 
 struct probes {
 	struct pyheaptrace_bpf *skel;
@@ -66,41 +60,9 @@ static int libbpf_log(enum libbpf_print_level level, const char *fmt, va_list ap
 	return 0;
 }
 
-static enum attach_style choose_style(const struct host_features *host)
+void probes_log_init(void)
 {
-	const char *forced = getenv("PHT_ATTACH"); /* for tests: session, multi, perf */
-
-	if (forced && !strcmp(forced, "perf"))
-		return STYLE_PERF;
-	if (forced && !strcmp(forced, "multi") && host->uprobe_multi)
-		return STYLE_MULTI;
-	if (host->uprobe_session)
-		return STYLE_SESSION;
-	return host->uprobe_multi ? STYLE_MULTI : STYLE_PERF;
-}
-
-/* Load only what the style attaches; give multi programs their attach type. */
-static void configure_programs(struct probes *probes)
-{
-	struct bpf_program *prog;
-
-	bpf_object__for_each_program(prog, probes->skel->obj) {
-		const char *name = bpf_program__name(prog);
-		bool session = !strcmp(name, "session_any");
-		bool cookie = !strncmp(name, "cookie_", 7);
-		bool perf = !strncmp(name, "enter_", 6) || !strncmp(name, "return_", 7);
-
-		if (session)
-			bpf_program__set_autoload(prog, probes->style == STYLE_SESSION);
-		if (cookie)
-			bpf_program__set_autoload(prog, probes->style == STYLE_MULTI);
-		if (perf)
-			bpf_program__set_autoload(prog, probes->style == STYLE_PERF);
-		if (session)
-			bpf_program__set_expected_attach_type(prog, PHT_BPF_TRACE_UPROBE_SESSION);
-		if (cookie)
-			bpf_program__set_expected_attach_type(prog, PHT_BPF_TRACE_UPROBE_MULTI);
-	}
+	libbpf_set_print(libbpf_log);
 }
 
 int probes_open(const struct probes_config *config, struct probes **out)
@@ -111,16 +73,15 @@ int probes_open(const struct probes_config *config, struct probes **out)
 
 	if (!probes)
 		return log_err_r(-ENOMEM, "out of memory");
-	libbpf_set_print(libbpf_log);
 	/* Kernels before 5.11 charge maps to this limit. */
 	setrlimit(RLIMIT_MEMLOCK, &memlock);
-	probes->style = choose_style(config->host);
+	probes->style = probe_style_choose(config->host);
 	probes->skel = pyheaptrace_bpf__open();
 	if (!probes->skel) {
 		err = log_err_r(-errno, "cannot open the BPF object: %s", strerror(errno));
 		goto fail;
 	}
-	configure_programs(probes);
+	probe_style_configure(probes->skel, probes->style);
 	probes->skel->rodata->cfg_seed = config->seed;
 	sampling_tables_fill(probes->skel->bss->log_table, probes->skel->bss->weight_table);
 	probe_maps_size(probes->skel, config->interval, config->host->map_growth);
@@ -195,17 +156,30 @@ static int attach_object(struct probes *probes, struct probes_links *links, pid_
 			    object, false, false);
 }
 
+/* The program for one half of a function's calls, where it cannot be told by a cookie. */
+static struct bpf_program *program_of(struct probes *probes, u32 func, bool ret)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s_%s", ret ? "return" : "enter", func_names[func]);
+	return bpf_object__find_program_by_name(probes->skel->obj, name);
+}
+
 static int attach_perf(struct probes *probes, struct probes_links *links, pid_t pid,
 		       const struct plan *plan, const struct plan_probe *p, bool ret)
 {
 	DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = ret);
-	char name[32], path[32];
 	struct bpf_program *prog;
 	struct bpf_link *link;
+	char path[32];
 
-	snprintf(name, sizeof(name), "%s_%s", ret ? "return" : "enter", func_names[p->func]);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", plan->fds[p->object]);
-	prog = bpf_object__find_program_by_name(probes->skel->obj, name);
+	if (probes->style == STYLE_COOKIE) {
+		opts.bpf_cookie = p->cookie;
+		prog = ret ? probes->skel->progs.cookie_return : probes->skel->progs.cookie_enter;
+	} else {
+		prog = program_of(probes, p->func, ret);
+	}
 	if (!prog)
 		return -ENOENT;
 	link = bpf_program__attach_uprobe_opts(prog, pid, path, p->offset, &opts);
@@ -220,7 +194,7 @@ static int attach_all(struct probes *probes, struct probes_links *links, pid_t p
 {
 	int err = 0;
 
-	if (probes->style != STYLE_PERF) {
+	if (probes->style == STYLE_SESSION || probes->style == STYLE_MULTI) {
 		for (int object = 0; object < (int)ARRAY_SIZE(plan->fds) && !err; object++)
 			err = attach_object(probes, links, pid, plan, object);
 		return err;

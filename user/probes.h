@@ -14,6 +14,8 @@ struct probes_config {
 	const struct host_features *host;
 };
 
+/* libbpf speaks only under -vv; call before anything else. */
+void probes_log_init(void);
 /* Load the programs.  0, or -errno after one line. */
 int probes_open(const struct probes_config *config, struct probes **out);
 /* Detaches everything that is still attached. */
