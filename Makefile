@@ -111,6 +111,18 @@ test:
 	$(Q)$(MAKE) --no-print-directory asan
 	$(Q)$(MAKE) --no-print-directory integration
 
+# Boots a kernel of Debian's in QEMU and runs tests/vm/core.sh in it: KERNEL=5.10, 6.1, 6.12, 7.
+KERNEL ?= 5.10
+.PHONY: vmtest
+vmtest: $(BIN)
+	$(Q)scripts/vmtest.sh $(KERNEL)
+
+.PHONY: vmtest-all
+vmtest-all: $(BIN)
+	$(Q)failed=; for k in 5.10 6.1 6.12 7; do echo "== kernel $$k"; \
+		scripts/vmtest.sh $$k || failed="$$failed $$k"; done; \
+		[ -z "$$failed" ] || { echo "vmtest-all FAILED:$$failed" >&2; exit 1; }
+
 .PHONY: demo
 demo: $(BIN)
 	$(Q)scripts/demo.sh $(BIN)

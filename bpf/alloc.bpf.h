@@ -12,7 +12,7 @@
 #include "maps.bpf.h"
 #include "pyframes.bpf.h"
 
-#define PAGE_MASK   4095ull
+#define PAGE_MASK	 4095ull
 #define MAP_PRIVATE_ANON 0x22u /* MAP_PRIVATE | MAP_ANONYMOUS */
 #define MAP_TYPE_BITS	 0x2fu
 /* Debug hooks, one over another, put headers before the block that libc gave. */
@@ -74,8 +74,8 @@ static __always_inline bool mapping_is_internal(struct hit *hit, __u64 size, __u
 	if (within(caller, proc->libc_start, proc->libc_end) ||
 	    within(caller, proc->heap_start, proc->heap_end))
 		return true;
-	return within(caller, proc->python_start, proc->python_end) &&
-	       size == proc->arena_size && (flags & MAP_TYPE_BITS) == MAP_PRIVATE_ANON;
+	return within(caller, proc->python_start, proc->python_end) && size == proc->arena_size &&
+	       (flags & MAP_TYPE_BITS) == MAP_PRIVATE_ANON;
 }
 
 static __always_inline void decode_libc(struct hit *hit, struct call *c)
@@ -231,7 +231,7 @@ static __always_inline int sample(struct pht_thread *th, __u64 size, __u64 inter
 
 static __always_inline struct pht_site *site_get(__u64 stack_id, __u32 tgid, __u32 domain)
 {
-	struct pht_site_key key = { .stack_id = stack_id, .tgid = tgid, .domain = domain };
+	struct pht_site_key key = {.stack_id = stack_id, .tgid = tgid, .domain = domain};
 	struct pht_site *site = bpf_map_lookup_elem(&sites, &key);
 
 	if (site)
@@ -271,7 +271,7 @@ __noinline int pht_insert(__u64 addr, __u64 size, __u64 interval, __u32 domain)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct pht_thread *th = bpf_map_lookup_elem(&threads, &id);
-	struct pht_live_key key = { .addr = addr, .tgid = id >> 32 };
+	struct pht_live_key key = {.addr = addr, .tgid = id >> 32};
 	struct pht_live v = {}, *old;
 
 	if (!th)
@@ -299,7 +299,7 @@ __noinline int pht_insert(__u64 addr, __u64 size, __u64 interval, __u32 domain)
 /* Take a block out of the live set; a copy of it into *saved if wanted. */
 static __always_inline bool live_remove(__u32 tgid, __u64 addr, struct pht_live *saved)
 {
-	struct pht_live_key key = { .addr = addr, .tgid = tgid };
+	struct pht_live_key key = {.addr = addr, .tgid = tgid};
 	struct pht_live *v = bpf_map_lookup_elem(&live, &key);
 
 	if (!v)
@@ -314,7 +314,7 @@ static __always_inline bool live_remove(__u32 tgid, __u64 addr, struct pht_live 
 
 static __always_inline void unmap(const struct hit *hit, const struct call *c)
 {
-	struct pht_live_key key = { .addr = c->old, .tgid = hit->tgid };
+	struct pht_live_key key = {.addr = c->old, .tgid = hit->tgid};
 	struct pht_live *v = bpf_map_lookup_elem(&live, &key), rest;
 	__u64 cut = (c->size + PAGE_MASK) & ~PAGE_MASK;
 
@@ -402,8 +402,7 @@ static __always_inline bool pending_push(struct hit *hit, const struct call *c, 
 	 * Removed now, put back if the call fails: once the allocator has let
 	 * go of the old block another thread may be given its address.
 	 */
-	p->had_old = c->kind == CALL_REALLOC && c->old &&
-		     live_remove(hit->tgid, c->old, &p->saved);
+	p->had_old = c->kind == CALL_REALLOC && c->old && live_remove(hit->tgid, c->old, &p->saved);
 	th->depth = d + 1;
 	return true;
 }
@@ -419,7 +418,7 @@ static __always_inline bool always_returns(const struct pht_proc *proc, __u32 co
 static __always_inline bool on_enter(struct pt_regs *ctx, __u32 cookie)
 {
 	struct hit hit;
-	struct call c = { .func = PHT_COOKIE_FUNC(cookie), .cookie = cookie };
+	struct call c = {.func = PHT_COOKIE_FUNC(cookie), .cookie = cookie};
 	struct pht_live_key key = {};
 	bool sampled = false, watched;
 
@@ -487,7 +486,7 @@ static __always_inline bool old_block_survives(const struct pht_pending *p, __u6
 
 static __always_inline void settle_old(struct hit *hit, struct pht_pending *p, __u64 addr)
 {
-	struct pht_live_key key = { .addr = p->old, .tgid = hit->tgid };
+	struct pht_live_key key = {.addr = p->old, .tgid = hit->tgid};
 
 	if (!p->had_old)
 		return;

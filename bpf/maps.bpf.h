@@ -11,11 +11,11 @@
 
 /* A call of ours that has begun and whose return will be seen. */
 struct pht_pending {
-	__u64 sp;      /* at the function's first instruction: identifies the call */
-	__u64 size;    /* requested bytes */
-	__u64 old;     /* realloc's block */
-	__u64 memptr;  /* posix_memalign's result goes here */
-	__u64 interval; /* R that the decision was drawn with */
+	__u64 sp;	       /* at the function's first instruction: identifies the call */
+	__u64 size;	       /* requested bytes */
+	__u64 old;	       /* realloc's block */
+	__u64 memptr;	       /* posix_memalign's result goes here */
+	__u64 interval;	       /* R that the decision was drawn with */
 	struct pht_live saved; /* of the old block, put back if the call fails */
 	__u32 cookie;
 	__u8 sampled;
@@ -24,10 +24,22 @@ struct pht_pending {
 	__u8 pad;
 };
 
+/*
+ * Where a walk of the frames has come to.  In memory rather than in registers,
+ * so that each step is a function that the verifier checks once.
+ */
+struct pht_walk {
+	__u64 frame; /* the next one; 0 = the end */
+	__u64 last_code;
+	__u64 hash;
+	__u32 ident; /* of last_code */
+	__u32 flags;
+};
+
 /* State of one thread.  Only that thread's own probes touch it. */
 struct pht_thread {
 	__s64 countdown; /* bytes to the next mark */
-	__u64 interval;  /* R the countdown was drawn with; 0 = not drawn yet */
+	__u64 interval;	 /* R the countdown was drawn with; 0 = not drawn yet */
 	__u64 rng;
 	__u64 stack_id;
 	__u32 depth;
@@ -40,6 +52,7 @@ struct pht_thread {
 	 * Scratch space.  It is not in a per-CPU map because uprobe programs
 	 * can be preempted by another task's on the same CPU.
 	 */
+	struct pht_walk walk;
 	__u64 window_base;
 	__u32 window_len;
 	__u32 pad2;
@@ -146,7 +159,7 @@ static __always_inline void stat_add(enum pht_stat which, __u64 n)
 
 static __always_inline void event_send(__u32 type, __u32 tgid, __u64 value)
 {
-	struct pht_event ev = { .type = type, .tgid = tgid, .value = value };
+	struct pht_event ev = {.type = type, .tgid = tgid, .value = value};
 
 	if (bpf_ringbuf_output(&events, &ev, sizeof(ev), 0))
 		loss(PHT_LOSS_ring_full);

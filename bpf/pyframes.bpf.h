@@ -12,6 +12,8 @@
 
 /* Room for shim frames, which are passed over, beside the ones that are kept. */
 #define WALK_STEPS (PHT_MAX_FRAMES + 64)
+/* Interpreters and threads that are looked through for the one that runs. */
+#define LIST_STEPS 256
 
 static __always_inline __u64 user_u64(__u64 addr)
 {
@@ -37,7 +39,7 @@ static __always_inline bool tstate_is_ours(const struct pht_pyoffsets *off, __u6
 /* glibc keeps the first 32 pthread keys' values inside the thread descriptor. */
 #define GLIBC_KEY_SLOT(tp, key) ((tp) + 0x310 + 16ull * (key) + 8)
 
-/* The thread state of this thread, whether or not it holds the GIL; 0 = none. */
+/* The thread state of this thread if it holds the GIL. */
 static __always_inline __u64 current_tstate(const struct pht_proc *proc)
 {
 	const struct pht_pyoffsets *off = &proc->off;
@@ -55,31 +57,18 @@ static __always_inline __u64 current_tstate(const struct pht_proc *proc)
 	} else if (off->rt_tstate_current != PHT_ABSENT) {
 		ts = user_u64(proc->runtime + off->rt_tstate_current);
 	}
-	if (tstate_is_ours(off, ts, tp))
-		return ts;
-	if (proc->tss_key < 32 && !(proc->flags & PHT_PROC_MUSL)) {
-		ts = user_u64(GLIBC_KEY_SLOT(tp, proc->tss_key));
-		if (tstate_is_ours(off, ts, tp))
-			return ts;
-	}
-	return 0;
+	return tstate_is_ours(off, ts, tp) ? ts : 0;
 }
 
-/* First resort failed and there is no usable pthread key (musl): walk the list. */
-static __always_inline __u64 listed_tstate(const struct pht_proc *proc)
+/* That which the thread was given first, GIL or no GIL. */
+static __always_inline __u64 keyed_tstate(const struct pht_proc *proc)
 {
-	const struct pht_pyoffsets *off = &proc->off;
-	__u64 tp = thread_pointer();
-	__u64 interp = user_u64(proc->runtime + off->rt_interp_main);
-	__u64 ts = interp ? user_u64(interp + off->in_threads_head) : 0;
+	__u64 tp = thread_pointer(), ts;
 
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < 64 && ts; i++) {
-		if (tstate_is_ours(off, ts, tp))
-			return ts;
-		ts = user_u64(ts + off->ts_next);
-	}
-	return 0;
+	if (proc->tss_key >= 32 || proc->flags & PHT_PROC_MUSL)
+		return 0;
+	ts = user_u64(GLIBC_KEY_SLOT(tp, proc->tss_key));
+	return tstate_is_ours(&proc->off, ts, tp) ? ts : 0;
 }
 
 static __always_inline __u64 first_frame(const struct pht_pyoffsets *off, __u64 ts)
@@ -89,6 +78,87 @@ static __always_inline __u64 first_frame(const struct pht_pyoffsets *off, __u64 
 	if (frame && off->cf_frame != PHT_ABSENT)
 		frame = user_u64(frame + off->cf_frame);
 	return frame;
+}
+
+/* Does this thread state have frames, and not just the one at the bottom (3.15)? */
+static __always_inline bool tstate_runs(const struct pht_pyoffsets *off, __u64 ts)
+{
+	__u64 frame = first_frame(off, ts);
+	__u8 owner = 0;
+
+	if (!frame || off->fr_owner == PHT_ABSENT)
+		return frame;
+	bpf_probe_read_user(&owner, sizeof(owner), (void *)(frame + off->fr_owner));
+	return owner < off->fr_skip_owner || user_u64(frame + off->fr_back);
+}
+
+/* Is this state the current thread's, and in use?  Global: checked once, not once per step. */
+__noinline int pht_tstate_fits(__u64 ts)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct pht_proc *proc = bpf_map_lookup_elem(&procs, &tgid);
+
+	return proc && tstate_is_ours(&proc->off, ts, thread_pointer()) &&
+	       tstate_runs(&proc->off, ts);
+}
+
+/*
+ * Look through all interpreters, the newest first: when one runs inside
+ * another's call, in the same thread, it is the inner one that is wanted.
+ */
+__noinline __u64 pht_listed_tstate(void)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct pht_proc *proc = bpf_map_lookup_elem(&procs, &tgid);
+	const struct pht_pyoffsets *off;
+	__u64 interp, ts = 0;
+
+	if (!proc)
+		return 0;
+	off = &proc->off;
+	interp = user_u64(proc->runtime + off->rt_interp_head);
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < LIST_STEPS; i++) {
+		if (ts) {
+			if (pht_tstate_fits(ts))
+				return ts;
+			ts = user_u64(ts + off->ts_next);
+		} else if (interp) {
+			ts = user_u64(interp + off->in_threads_head);
+			interp = user_u64(interp + off->in_next);
+		} else {
+			break;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Up to 3.11 the pthread key keeps the thread's first state even while another
+ * interpreter runs in it; later it follows.
+ */
+static __always_inline bool key_may_lag(const struct pht_proc *proc)
+{
+	const struct pht_pyoffsets *off = &proc->off;
+
+	return off->rt_tstate_current != PHT_ABSENT &&
+	       user_u64(proc->runtime + off->rt_interp_head) !=
+		       user_u64(proc->runtime + off->rt_interp_main);
+}
+
+/* The thread state of this thread, whether or not it holds the GIL; 0 = none. */
+static __always_inline __u64 find_tstate(const struct pht_proc *proc)
+{
+	__u64 listed, ts = current_tstate(proc);
+
+	if (ts)
+		return ts;
+	ts = keyed_tstate(proc);
+	/* No usable key: musl, and 3.15. */
+	if (ts ? !key_may_lag(proc) : proc->tss_key < 32 && !(proc->flags & PHT_PROC_MUSL))
+		return ts;
+	listed = pht_listed_tstate();
+	return listed ? listed : ts;
 }
 
 static __always_inline __u64 hash_mix(__u64 h, __u64 v)
@@ -129,88 +199,119 @@ static __always_inline const __u8 *frame_bytes(struct pht_thread *th,
 	return th->window;
 }
 
-/*
- * Fill the thread's scratch stack; returns its hash.  A global function: the
- * verifier checks it once, not once per caller.
- */
+static __always_inline struct pht_frame *frame_slot(struct pht_thread *th, __u32 n)
+{
+	/* The compiler drops a bound that it can prove; old verifiers (5.10) forget spilled ones.
+	 */
+	asm volatile("" : "+r"(n));
+	return &th->stack.frames[n & (PHT_MAX_FRAMES - 1)];
+}
+
+static __always_inline void frame_keep(struct pht_thread *th, __u64 code, __s32 pos, __u32 ident)
+{
+	__u32 n = th->stack.nframes;
+	struct pht_frame *slot = frame_slot(th, n);
+
+	slot->code = code;
+	slot->pos = pos;
+	slot->ident = ident;
+	th->stack.nframes = n + 1;
+	th->walk.hash = hash_mix(hash_mix(th->walk.hash, code), (__u64)(__u32)pos << 32 | ident);
+}
+
+/* Take one frame; what goes wrong is in the flags, and then this was the last. */
+static __always_inline void frame_step(struct pht_thread *th, __u32 tgid)
+{
+	const struct pht_pyoffsets *off = &th->off;
+	struct pht_walk *w = &th->walk;
+	bool owned = off->fr_owner != PHT_ABSENT;
+	const __u8 *bytes = frame_bytes(th, off, w->frame);
+	__u64 code;
+	__u32 owner;
+	__s32 pos;
+
+	w->frame = 0;
+	if (!bytes) {
+		w->flags |= PHT_STACK_UNREADABLE;
+		return;
+	}
+	owner = owned ? bytes[off->fr_owner & 127] : 0;
+	if (owned && owner >= off->fr_skip_owner) {
+		w->frame = field_u64(bytes, off->fr_back);
+		return;
+	}
+	if (th->stack.nframes >= PHT_MAX_FRAMES) {
+		w->flags |= PHT_STACK_TRUNCATED;
+		return;
+	}
+	code = field_u64(bytes, off->fr_code) & ~(__u64)off->code_tag_mask;
+	if (off->pos_kind == PHT_POS_INSTR_PTR)
+		pos = (__s32)(field_u64(bytes, off->fr_pos) - code);
+	else
+		pos = field_s32(bytes, off->fr_pos);
+	/* Recursion: still the same code object. */
+	if (code != w->last_code)
+		w->ident = code_ident(off, th->code, tgid, code);
+	w->last_code = code;
+	if (!w->ident) {
+		w->flags |= PHT_STACK_UNREADABLE;
+		return;
+	}
+	frame_keep(th, code, pos,
+		   w->ident | (owned && owner == off->fr_owner_gen ? PHT_IDENT_GEN : 0));
+	w->frame = field_u64(bytes, off->fr_back);
+}
+
+/* Not 0 while there are frames to come. */
+__noinline int pht_walk_step(void)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct pht_thread *th = bpf_map_lookup_elem(&threads, &id);
+
+	if (!th || !th->walk.frame)
+		return 0;
+	frame_step(th, id >> 32);
+	return th->walk.frame != 0;
+}
+
+static __always_inline void walk_start(struct pht_thread *th, const struct pht_proc *proc,
+				       __u32 tgid)
+{
+	__u64 ts;
+
+	th->off = proc->off;
+	th->stack.nframes = 0;
+	th->window_len = 0;
+	th->walk.frame = 0;
+	th->walk.last_code = 0;
+	th->walk.ident = 0;
+	th->walk.flags = 0;
+	th->walk.hash = hash_mix(0x27d4eb2f165667c5ull, tgid);
+	ts = find_tstate(proc);
+	if (ts)
+		th->walk.frame = first_frame(&proc->off, ts);
+	else
+		th->walk.flags = PHT_STACK_NO_PYTHON;
+}
+
+/* Fill the thread's scratch stack and its hash.  Global: checked once, not once per caller. */
 __noinline int pht_walk(void)
 {
-	__u64 id = bpf_get_current_pid_tgid(), frame = 0, last_code = 0, h, ts;
-	__u32 tgid = id >> 32, flags = 0, ident = 0;
+	__u64 id = bpf_get_current_pid_tgid(), h;
+	__u32 tgid = id >> 32, flags;
 	struct pht_proc *proc = bpf_map_lookup_elem(&procs, &tgid);
 	struct pht_thread *th = bpf_map_lookup_elem(&threads, &id);
-	const struct pht_pyoffsets *off;
 
 	if (!proc || !th)
 		return -1;
-	off = &proc->off;
-	th->off = *off;
-	/*
-	 * The count lives in memory: in a register the verifier would follow
-	 * each of its values against each step of the loop.
-	 */
-	th->stack.nframes = 0;
-	th->window_len = 0;
-	h = hash_mix(0x27d4eb2f165667c5ull, tgid);
-	ts = current_tstate(proc);
-	if (!ts && (proc->flags & PHT_PROC_MUSL))
-		ts = listed_tstate(proc);
-	if (ts)
-		frame = first_frame(off, ts);
-	else
-		flags |= PHT_STACK_NO_PYTHON;
-
+	walk_start(th, proc, tgid);
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < WALK_STEPS; i++) {
-		struct pht_frame *slot;
-		const __u8 *bytes;
-		__u64 code, back;
-		__u32 owner, gen, n = th->stack.nframes;
-		__s32 pos;
-
-		if (!frame)
+	for (int i = 0; i < WALK_STEPS - 1; i++)
+		if (!pht_walk_step())
 			break;
-		if (i == WALK_STEPS - 1) {
-			flags |= PHT_STACK_TRUNCATED;
-			break;
-		}
-		bytes = frame_bytes(th, off, frame);
-		if (!bytes) {
-			flags |= PHT_STACK_UNREADABLE;
-			break;
-		}
-		back = field_u64(bytes, off->fr_back);
-		owner = off->fr_owner == PHT_ABSENT ? 0 : bytes[off->fr_owner & 127];
-		if (off->fr_owner != PHT_ABSENT && owner >= off->fr_skip_owner) {
-			frame = back;
-			continue;
-		}
-		if (n >= PHT_MAX_FRAMES) {
-			flags |= PHT_STACK_TRUNCATED;
-			break;
-		}
-		code = field_u64(bytes, off->fr_code) & ~(__u64)off->code_tag_mask;
-		if (off->pos_kind == PHT_POS_INSTR_PTR)
-			pos = (__s32)(field_u64(bytes, off->fr_pos) - code);
-		else
-			pos = field_s32(bytes, off->fr_pos);
-		/* Recursion: still the same code object. */
-		if (code != last_code)
-			ident = code_ident(off, th->code, tgid, code);
-		last_code = code;
-		if (!ident) {
-			flags |= PHT_STACK_UNREADABLE;
-			break;
-		}
-		gen = off->fr_owner != PHT_ABSENT && owner == off->fr_owner_gen ? PHT_IDENT_GEN : 0;
-		slot = &th->stack.frames[n & (PHT_MAX_FRAMES - 1)];
-		slot->code = code;
-		slot->pos = pos;
-		slot->ident = ident | gen;
-		th->stack.nframes = n + 1;
-		h = hash_mix(hash_mix(h, code), (__u64)(__u32)pos << 32 | ident | gen);
-		frame = back;
-	}
+	if (th->walk.frame)
+		th->walk.flags |= PHT_STACK_TRUNCATED;
+	flags = th->walk.flags;
 	if (flags & PHT_STACK_TRUNCATED)
 		loss(PHT_LOSS_stack_truncated);
 	if (flags & PHT_STACK_UNREADABLE)
@@ -218,7 +319,7 @@ __noinline int pht_walk(void)
 	if (flags & PHT_STACK_NO_PYTHON)
 		loss(PHT_LOSS_no_python_state);
 	th->stack.flags = flags;
-	h = hash_mix(h, (__u64)flags << 32 | th->stack.nframes);
+	h = hash_mix(th->walk.hash, (__u64)flags << 32 | th->stack.nframes);
 	th->stack_id = h ? h : 1;
 	return 0;
 }

@@ -52,7 +52,7 @@ static __always_inline void tramp_map(struct hit *hit, __u64 addr, __u64 size)
 
 static __always_inline void tramp_unmap(struct hit *hit, __u64 addr, __u64 size)
 {
-	struct call c = { .old = addr, .size = size };
+	struct call c = {.old = addr, .size = size};
 
 	unmap(hit, &c);
 }

@@ -18,22 +18,22 @@
  */
 enum pht_func {
 	PHT_FN_MALLOC = 1,     /* (n) */
-	PHT_FN_CALLOC,         /* (n, m) */
-	PHT_FN_REALLOC,        /* (p, n) */
+	PHT_FN_CALLOC,	       /* (n, m) */
+	PHT_FN_REALLOC,	       /* (p, n) */
 	PHT_FN_REALLOCARRAY,   /* (p, n, m) */
-	PHT_FN_FREE,           /* (p) */
+	PHT_FN_FREE,	       /* (p) */
 	PHT_FN_POSIX_MEMALIGN, /* (&p, align, n) */
-	PHT_FN_ALIGNED,        /* (align, n): aligned_alloc, memalign */
-	PHT_FN_VALLOC,         /* (n): valloc */
-	PHT_FN_PVALLOC,        /* (n), rounded up to pages */
-	PHT_FN_MMAP,           /* (addr, n, prot, flags, fd, offset) */
-	PHT_FN_MUNMAP,         /* (p, n) */
-	PHT_FN_MREMAP,         /* (p, old, new, flags) */
+	PHT_FN_ALIGNED,	       /* (align, n): aligned_alloc, memalign */
+	PHT_FN_VALLOC,	       /* (n): valloc */
+	PHT_FN_PVALLOC,	       /* (n), rounded up to pages */
+	PHT_FN_MMAP,	       /* (addr, n, prot, flags, fd, offset) */
+	PHT_FN_MUNMAP,	       /* (p, n) */
+	PHT_FN_MREMAP,	       /* (p, old, new, flags) */
 	PHT_FN_PY_MALLOC,      /* (ctx, n): functions of CPython's mem and obj tables */
 	PHT_FN_PY_CALLOC,      /* (ctx, n, m) */
 	PHT_FN_PY_REALLOC,     /* (ctx, p, n) */
-	PHT_FN_PY_FREE,        /* (ctx, p) */
-	PHT_FN_PY_POOL,        /* allocate_from_new_pool: one pool */
+	PHT_FN_PY_FREE,	       /* (ctx, p) */
+	PHT_FN_PY_POOL,	       /* allocate_from_new_pool: one pool */
 	PHT_FN_NR,
 };
 
@@ -43,16 +43,16 @@ enum pht_func {
  * must always be seen because it may call another probed function.
  */
 #define PHT_COOKIE(func, which, always) ((func) | ((which) + 1) << 8 | ((always) ? 1u << 31 : 0))
-#define PHT_COOKIE_FUNC(cookie)		((cookie) & 0xff)
+#define PHT_COOKIE_FUNC(cookie)		((cookie)&0xff)
 #define PHT_COOKIE_ALWAYS		(1u << 31)
 
 /* Who served a block (design: each byte has one owner, the lowest layer). */
 enum pht_domain {
-	PHT_DOM_LIBC,     /* libc's malloc family, or its preloaded replacement */
+	PHT_DOM_LIBC,	  /* libc's malloc family, or its preloaded replacement */
 	PHT_DOM_PYMALLOC, /* a block out of a pymalloc pool */
-	PHT_DOM_POOL,     /* a whole pymalloc pool handed to a size class */
-	PHT_DOM_MMAP,     /* a direct mapping */
-	PHT_DOM_FAULT,    /* a page written to for the first time */
+	PHT_DOM_POOL,	  /* a whole pymalloc pool handed to a size class */
+	PHT_DOM_MMAP,	  /* a direct mapping */
+	PHT_DOM_FAULT,	  /* a page written to for the first time */
 	PHT_DOM_NR,
 };
 
@@ -60,38 +60,38 @@ enum pht_domain {
  * Named losses.  X(name, what the user is told).  Every report prints the
  * non-zero ones; names are stable, other programs read them from JSON.
  */
-#define PHT_LOSSES(X)                                                                  \
-	X(live_map_full, "sampled blocks not tracked: live table full")                \
-	X(stack_map_full, "samples without a stack: stack table full")                 \
-	X(site_map_full, "samples not totalled: site table full")                      \
-	X(thread_map_full, "calls not seen: thread table full")                        \
-	X(ring_full, "events lost: ring buffer full")                                  \
-	X(stack_truncated, "stacks cut off at 128 frames")                             \
-	X(frame_unreadable, "stacks cut off at a frame that could not be read")        \
-	X(no_python_state, "samples from threads without Python state")                \
-	X(set_full, "sampled blocks not tracked: address set in the target full")       \
-	X(table_gap, "times that another hook had taken our place in the allocator tables")  \
-	X(pending_stale, "calls whose return was never seen")                          \
-	X(pending_overflow, "calls nested too deeply to follow")                       \
-	X(arg_unreadable, "results that could not be read from the target")            \
-	X(code_gone, "frames whose code was freed before its name was read")           \
+#define PHT_LOSSES(X)                                                                              \
+	X(live_map_full, "sampled blocks not tracked: live table full")                            \
+	X(stack_map_full, "samples without a stack: stack table full")                             \
+	X(site_map_full, "samples not totalled: site table full")                                  \
+	X(thread_map_full, "calls not seen: thread table full")                                    \
+	X(ring_full, "events lost: ring buffer full")                                              \
+	X(stack_truncated, "stacks cut off at 128 frames")                                         \
+	X(frame_unreadable, "stacks cut off at a frame that could not be read")                    \
+	X(no_python_state, "samples from threads without Python state")                            \
+	X(set_full, "sampled blocks not tracked: address set in the target full")                  \
+	X(table_gap, "times that another hook had taken our place in the allocator tables")        \
+	X(pending_stale, "calls whose return was never seen")                                      \
+	X(pending_overflow, "calls nested too deeply to follow")                                   \
+	X(arg_unreadable, "results that could not be read from the target")                        \
+	X(code_gone, "frames whose code was freed before its name was read")                       \
 	X(name_unreadable, "frames whose names could not be read")
 
 enum pht_loss {
 #define PHT_LOSS_ENUM(name, text) PHT_LOSS_##name,
 	PHT_LOSSES(PHT_LOSS_ENUM)
 #undef PHT_LOSS_ENUM
-	PHT_LOSS_NR,
+		PHT_LOSS_NR,
 };
 
 /* Plain counters, for the coverage line and the overhead guard. */
 enum pht_stat {
-	PHT_STAT_CALLS,       /* probe hits that counted bytes */
-	PHT_STAT_FREES,       /* probe hits on frees */
-	PHT_STAT_BYTES,       /* bytes requested in counted calls */
-	PHT_STAT_SAMPLES,     /* samples taken */
-	PHT_STAT_FAILED,      /* sampled calls that returned NULL */
-	PHT_STAT_POOLS,       /* pool grants */
+	PHT_STAT_CALLS,	  /* probe hits that counted bytes */
+	PHT_STAT_FREES,	  /* probe hits on frees */
+	PHT_STAT_BYTES,	  /* bytes requested in counted calls */
+	PHT_STAT_SAMPLES, /* samples taken */
+	PHT_STAT_FAILED,  /* sampled calls that returned NULL */
+	PHT_STAT_POOLS,	  /* pool grants */
 	PHT_STAT_NR,
 };
 
@@ -132,7 +132,7 @@ struct pht_live {
 	__u64 size;
 	__u64 drawn_size; /* what the sampling saw: p = 1 - exp(-drawn_size / interval) */
 	__u64 stack_id;
-	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 time_ns;	/* CLOCK_MONOTONIC */
 	__u64 interval; /* R, bytes */
 	__u32 tid;
 	__u32 domain; /* enum pht_domain */
@@ -149,17 +149,17 @@ struct pht_site {
 	__u64 alloc_bytes;    /* sum of size / p */
 	__u64 alloc_blocks16; /* sum of 1 / p, times 65536 */
 	__u64 samples;
-	__u64 freed_bytes;    /* of the sampled blocks that were freed again */
+	__u64 freed_bytes; /* of the sampled blocks that were freed again */
 	__u64 freed_blocks16;
 	__u64 freed_samples;
 };
 
 enum pht_event_type {
 	PHT_EV_STACK = 1, /* a stack was stored for the first time */
-	PHT_EV_EXEC,      /* the process started another program */
-	PHT_EV_EXIT,      /* the process is gone */
-	PHT_EV_FORK,      /* value: tgid of the child */
-	PHT_EV_CODE,      /* a code object at first sight: struct pht_code_head; value: address */
+	PHT_EV_EXEC,	  /* the process started another program */
+	PHT_EV_EXIT,	  /* the process is gone */
+	PHT_EV_FORK,	  /* value: tgid of the child */
+	PHT_EV_CODE,	  /* a code object at first sight: struct pht_code_head; value: address */
 };
 
 struct pht_event {
@@ -178,8 +178,8 @@ struct pht_code_head {
 	__u32 size;  /* of the whole record */
 	__u32 ident; /* as pht_frame.ident, bit 0 clear */
 	__s32 firstlineno;
-	__s32 firsttraceable; /* 0 before 3.11 */
-	__u32 name_kind, file_kind; /* bytes per code point */
+	__s32 firsttraceable;			/* 0 before 3.11 */
+	__u32 name_kind, file_kind;		/* bytes per code point */
 	__u32 name_size, file_size, table_size; /* bytes */
 	__u32 pad;
 };
@@ -216,24 +216,24 @@ struct pht_code_key {
 enum pht_tls_kind {
 	PHT_TLS_NONE,
 	PHT_TLS_STATIC, /* *(fsbase + tls_offset) */
-	PHT_TLS_DTV,    /* *(dtv[tls_module].pointer + tls_offset) */
+	PHT_TLS_DTV,	/* *(dtv[tls_module].pointer + tls_offset) */
 };
 
 /* What to do in a process; one entry per traced tgid. */
 struct pht_proc {
-	__u64 runtime;    /* address of _PyRuntime */
-	__u64 interval;   /* R, bytes; 1 = every allocation */
+	__u64 runtime;	  /* address of _PyRuntime */
+	__u64 interval;	  /* R, bytes; 1 = every allocation */
 	__s64 tls_offset; /* of _Py_tss_tstate, 3.12+ */
-	__u32 tls_kind;   /* enum pht_tls_kind */
+	__u32 tls_kind;	  /* enum pht_tls_kind */
 	__u32 tls_module;
-	__u32 tss_key;    /* autoTSSkey's pthread key, PHT_ABSENT when unknown */
-	__u32 flags;      /* PHT_PROC_* */
+	__u32 tss_key;	     /* autoTSSkey's pthread key, PHT_ABSENT when unknown */
+	__u32 flags;	     /* PHT_PROC_* */
 	__u32 always_return; /* 1 << enum pht_func: PHT_COOKIE_ALWAYS where there are no cookies */
-	__u32 pool_size;  /* bytes of a pymalloc pool: 4096 or 16384 */
-	__u32 arena_size; /* private anonymous mappings of this size are pymalloc arenas */
+	__u32 pool_size;     /* bytes of a pymalloc pool: 4096 or 16384 */
+	__u32 arena_size;    /* private anonymous mappings of this size are pymalloc arenas */
 	/* Largest request that the py functions serve themselves; larger ones reach libc. */
 	__u64 small_max;
-	__u64 raw_ctx;    /* the debug hooks share their functions with the raw domain: */
+	__u64 raw_ctx;	  /* the debug hooks share their functions with the raw domain: */
 			  /* calls with this context are libc's; 0 = no such thing */
 	__u64 libc_start; /* mappings made from here are the allocator's or libc's own */
 	__u64 libc_end;
@@ -245,8 +245,8 @@ struct pht_proc {
 };
 
 #define PHT_PROC_ENABLED (1u << 0)
-#define PHT_PROC_MUSL    (1u << 1) /* no glibc thread descriptor */
-#define PHT_PROC_FAULTS  (1u << 2) /* page faults are what is sampled */
+#define PHT_PROC_MUSL	 (1u << 1) /* no glibc thread descriptor */
+#define PHT_PROC_FAULTS	 (1u << 2) /* page faults are what is sampled */
 
 _Static_assert(sizeof(struct pht_frame) == 16, "pht_frame");
 _Static_assert(sizeof(struct pht_stack) == 8 + 16 * PHT_MAX_FRAMES, "pht_stack");

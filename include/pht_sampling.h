@@ -61,32 +61,32 @@ PHT_INLINE __u64 pht_rng_seed(__u64 seed, __u64 thread)
 	return pht_mix64(seed ^ pht_mix64(thread + 0x632be59bd9b4e019ull));
 }
 
-/* Leading zeroes of a non-zero x; written out because BPF has no such instruction. */
+/* 1 if the upper bits of x, from bit on, are all zero (bit > 0). */
+PHT_INLINE __u32 pht_upper_zero(__u64 x, __u32 bit)
+{
+	__u64 below = (x >> bit) - 1;
+
+	/* Else the compiler makes it a comparison, and that a branch. */
+	asm("" : "+r"(below));
+	return below >> 63;
+}
+
+/*
+ * Leading zeroes of a non-zero x; written out because BPF has no such
+ * instruction, and without branches because old verifiers (5.10) follow each
+ * of the 64 ways through them to the end of the program.
+ */
 PHT_INLINE __u32 pht_clz64(__u64 x)
 {
 	__u32 n = 0;
 
-	if (!(x >> 32)) {
-		n += 32;
-		x <<= 32;
+	for (__u32 width = 32; width; width >>= 1) {
+		__u32 shift = pht_upper_zero(x, 64 - width) * width;
+
+		n += shift;
+		x <<= shift;
 	}
-	if (!(x >> 48)) {
-		n += 16;
-		x <<= 16;
-	}
-	if (!(x >> 56)) {
-		n += 8;
-		x <<= 8;
-	}
-	if (!(x >> 60)) {
-		n += 4;
-		x <<= 4;
-	}
-	if (!(x >> 62)) {
-		n += 2;
-		x <<= 2;
-	}
-	return n + !(x >> 63);
+	return n;
 }
 
 /* -ln(u), Q58, for u = rnd / 2^64. */

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the packages that building and testing pyheaptrace needs, on
 # Debian 12/13, Ubuntu 22.04/24.04 and Fedora.  Does nothing where all are there.
-# With --lint, also what `make lint` needs.
+# With --lint, also what `make lint` needs; with --vm, what `make vmtest` needs.
 set -eu
 
 DEBIAN="gcc libc6-dev make pkg-config clang llvm libbpf-dev libelf-dev zlib1g-dev
 libcapstone-dev libjson-c-dev libcmocka-dev python3"
 DEBIAN_LINT="clang-format clang-tidy"
+DEBIAN_VM="qemu-system-x86 busybox-static cpio kmod xz-utils zstd debian-archive-keyring"
 FEDORA="gcc glibc-devel make pkgconf-pkg-config clang llvm bpftool libbpf-devel
 elfutils-libelf-devel zlib-devel capstone-devel json-c-devel libcmocka-devel libasan
 libubsan python3 gawk"
@@ -74,9 +75,10 @@ dnf_install()
 }
 
 case "${1:-}" in
-"") DEBIAN_LINT= FEDORA_LINT= ;;
---lint) ;;
-*) die "usage: $0 [--lint]" ;;
+"") DEBIAN_LINT= FEDORA_LINT= DEBIAN_VM= ;;
+--lint) DEBIAN_VM= ;;
+--vm) DEBIAN_LINT= FEDORA_LINT= ;;
+*) die "usage: $0 [--lint|--vm]" ;;
 esac
 [ -r /etc/os-release ] || die "no /etc/os-release: cannot tell which distribution this is"
 . /etc/os-release
@@ -84,13 +86,14 @@ esac
 # shellcheck disable=SC2086 # lists of words, meant to split
 case "$ID" in
 debian | raspbian)
-	apt_install $DEBIAN $DEBIAN_LINT bpftool
+	apt_install $DEBIAN $DEBIAN_LINT $DEBIAN_VM bpftool
 	;;
 ubuntu)
 	# bpftool comes with the kernel's tools there; the Makefile finds it.
-	apt_install $DEBIAN $DEBIAN_LINT linux-tools-common linux-tools-generic
+	apt_install $DEBIAN $DEBIAN_LINT $DEBIAN_VM linux-tools-common linux-tools-generic
 	;;
 fedora)
+	[ "${1:-}" != --vm ] || die "make vmtest takes its kernels from Debian's archive: it needs apt"
 	dnf_install $FEDORA $FEDORA_LINT
 	;;
 *)

@@ -23,7 +23,7 @@ struct group {
 };
 
 struct groups {
-	struct hashmap index; /* key -> struct group */
+	struct hashmap index;	/* key -> struct group */
 	struct hashmap weights; /* stack -> double *, live bytes */
 };
 
@@ -48,8 +48,8 @@ static void group_key(enum group_by by, const struct sym_stack *s, u64 *a, u64 *
 	}
 }
 
-static struct group *group_of(struct groups *gs, const struct report *r,
-			      const struct sym_stack *s, u32 domain)
+static struct group *group_of(struct groups *gs, const struct report *r, const struct sym_stack *s,
+			      u32 domain)
 {
 	struct group *g;
 	u64 a, b;
@@ -212,7 +212,7 @@ static int remember(struct aggregate_history *history, const struct groups *gs, 
 
 static int build_rows(const struct groups *gs, struct aggregate_history *history, struct report *r)
 {
-	struct estimator total = { 0 };
+	struct estimator total = {0};
 
 	r->rows = calloc(gs->index.n ? gs->index.n : 1, sizeof(*r->rows));
 	if (!r->rows)
@@ -238,7 +238,7 @@ static int build_rows(const struct groups *gs, struct aggregate_history *history
 int aggregate(const struct drained *d, const struct live_use *uses, pid_t pid,
 	      const struct symbolizer *sym, struct aggregate_history *history, struct report *r)
 {
-	struct groups gs = { 0 };
+	struct groups gs = {0};
 	double exact = 0, pools = 0;
 	int err = 0;
 

@@ -10,7 +10,7 @@
 /* What a process's rows were at the previous refresh, for growth and rates. */
 struct aggregate_history {
 	struct hashmap rows; /* group key -> struct row_then */
-	double when;         /* seconds since attach */
+	double when;	     /* seconds since attach */
 };
 
 /* Live content of a block where it is less than its size (pools); see pools.h. */

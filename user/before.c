@@ -51,9 +51,9 @@ static void summarize(struct before *b, const struct census *c)
 static void *run(void *arg)
 {
 	struct before *b = arg;
-	struct pytypes_known known = { 0 };
-	struct census_opts opts = { 0 };
-	struct proc_maps maps = { 0 };
+	struct pytypes_known known = {0};
+	struct census_opts opts = {0};
+	struct proc_maps maps = {0};
 	pid_t pid = b->info.pid;
 	struct reader r = reader_proc(&pid);
 	struct census c;

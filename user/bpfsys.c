@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-#define SYS_BPF_LINK_CREATE    28
-#define UPROBE_MULTI_F_RETURN  1u
+#define SYS_BPF_LINK_CREATE   28
+#define UPROBE_MULTI_F_RETURN 1u
 
 /* union bpf_attr's link_create with uprobe_multi, as the uapi lays it out. */
 struct link_create_attr {

@@ -16,6 +16,7 @@ static void fill_features(const struct host_trial *t, struct host_features *out)
 		.ringbuf = !t->ringbuf,
 		.map_growth = !t->map_growth,
 		.uprobe_perf = !t->uprobe_perf,
+		.attach_cookie = !t->attach_cookie,
 		.uprobe_multi = !t->uprobe_multi,
 		.uprobe_session = !t->uprobe_session,
 		.ptrace = !t->ptrace && host_has_cap(t, CAP_SYS_PTRACE),
@@ -78,9 +79,12 @@ static void print_features(const struct host_trial *t)
 		   "about 90 MB set aside at the start, more for small intervals");
 	print_line("uprobes", answer(t->uprobe_perf), "stop at the allocator's functions",
 		   "cannot run, unless there is uprobe multi");
+	print_line("attach cookies", answer(t->attach_cookie),
+		   "one program serves many functions (kernel 5.15)",
+		   "two programs per function: slower to start");
 	print_line("uprobe multi", answer(t->uprobe_multi),
 		   "one link for all probes of a file (kernel 6.6)",
-		   "one link per probe: the same result, slower to attach");
+		   "one link per probe: slower to attach");
 	print_line("uprobe session", answer(t->uprobe_session),
 		   "traps at a return for sampled calls only (kernel 6.13)",
 		   "every traced call traps twice: more overhead");

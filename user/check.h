@@ -11,6 +11,7 @@ struct host_features {
 	bool ringbuf;	     /* BPF_MAP_TYPE_RINGBUF, 5.8 */
 	bool map_growth;     /* maps may take memory as they fill, 6.1 */
 	bool uprobe_perf;    /* uprobe PMU present */
+	bool attach_cookie;  /* bpf_get_attach_cookie(), 5.15 */
 	bool uprobe_multi;   /* BPF_TRACE_UPROBE_MULTI, 6.6 */
 	bool uprobe_session; /* BPF_TRACE_UPROBE_SESSION, 6.13 */
 	bool ptrace;	     /* may ptrace others (trampoline) */

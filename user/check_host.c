@@ -86,27 +86,34 @@ static int try_map(u32 type, u32 key_size, u32 value_size, u32 max_entries)
 	return 0;
 }
 
-/* A program that does nothing; an fd or -errno. */
-static int load_program(u32 attach_type)
+/* An fd or -errno. */
+static int load_program(u32 attach_type, const struct bpf_insn *code, u32 n)
 {
-	static const struct bpf_insn code[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
-		{.code = BPF_JMP | BPF_EXIT},
-	};
 	union bpf_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
 	attr.prog_type = BPF_PROG_TYPE_KPROBE;
 	attr.expected_attach_type = attach_type;
 	attr.insns = (u64)(uintptr_t)code;
-	attr.insn_cnt = ARRAY_SIZE(code);
+	attr.insn_cnt = n;
 	attr.license = (u64)(uintptr_t) "GPL";
 	return sys_bpf(BPF_PROG_LOAD, &attr);
 }
 
+/* A program that does nothing; an fd or -errno. */
+static int load_nothing(u32 attach_type)
+{
+	static const struct bpf_insn code[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+
+	return load_program(attach_type, code, ARRAY_SIZE(code));
+}
+
 static int try_program(void)
 {
-	int fd = load_program(0);
+	int fd = load_nothing(0);
 
 	if (fd < 0)
 		return fd;
@@ -123,7 +130,7 @@ static int try_uprobe_multi(u32 attach_type)
 	err = site_offset(&offset);
 	if (err)
 		return err;
-	prog = load_program(attach_type);
+	prog = load_nothing(attach_type);
 	if (prog < 0)
 		return prog;
 	link = bpfsys_uprobe_multi(prog, attach_type, "/proc/self/exe", &offset, NULL, 1, getpid(),
@@ -196,6 +203,22 @@ static int find_map_allocator(void)
 	return id < 0 ? id : 0;
 }
 
+/* Can probes of one program be told apart?  The call that does it came with the helper. */
+static int try_attach_cookie(void)
+{
+	static const struct bpf_insn code[] = {
+		{.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_get_attach_cookie},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	int fd = load_program(0, code, ARRAY_SIZE(code));
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
 static int try_ptrace(void)
 {
 	pid_t parent = getpid(), child = fork();
@@ -265,6 +288,7 @@ void host_try(struct host_trial *out)
 		.ringbuf = try_map(BPF_MAP_TYPE_RINGBUF, 0, 0, sysconf(_SC_PAGESIZE)),
 		.map_growth = find_map_allocator(),
 		.uprobe_perf = try_uprobe_perf(),
+		.attach_cookie = try_attach_cookie(),
 		.uprobe_multi = try_uprobe_multi(PHT_BPF_TRACE_UPROBE_MULTI),
 		.uprobe_session = try_uprobe_multi(PHT_BPF_TRACE_UPROBE_SESSION),
 		.ptrace = try_ptrace(),

@@ -27,6 +27,7 @@ struct host_trial {
 	int ringbuf;
 	int map_growth;
 	int uprobe_perf;
+	int attach_cookie;
 	int uprobe_multi;
 	int uprobe_session;
 	int ptrace; /* of a child: nothing forbids it altogether */

@@ -17,14 +17,14 @@
 
 struct trampoline {
 	struct tramp *tramp;
-	struct gotswap *got; /* NULL: calls of extension modules are not seen */
+	struct gotswap *got;   /* NULL: calls of extension modules are not seen */
 	struct probes *probes; /* the caller's */
 	struct probes_links *links;
 	u32 site;
-	u64 site_ns; /* what a hit of it costs */
+	u64 site_ns;	    /* what a hit of it costs */
 	u64 interval, seed; /* as asked */
-	u64 gaps; /* times that somebody else's pointers were found in the tables */
-	bool lost; /* the tables are somebody else's now */
+	u64 gaps;	    /* times that somebody else's pointers were found in the tables */
+	bool lost;	    /* the tables are somebody else's now */
 };
 
 #define TRAP_NS_MIN 15
@@ -77,7 +77,7 @@ static int attach_sites(struct trampoline *tr, struct probes *probes)
 
 static void describe(struct session *s, const struct trampoline *tr)
 {
-	struct gotswap_view got = { 0 };
+	struct gotswap_view got = {0};
 	const char *but = "";
 
 	if (tr->got)
@@ -86,10 +86,11 @@ static void describe(struct session *s, const struct trampoline *tr)
 		but = "; not C++'s operator new, which this process's allocator serves itself";
 	s->complete = tr->got && !got.missed && !got.own_new;
 	if (tr->got && !got.missed)
-		snprintf(s->coverage, sizeof(s->coverage),
-			 "every allocation through CPython's allocators, and every libc call of the "
-			 "modules loaded, mappings included%s",
-			 but);
+		snprintf(
+			s->coverage, sizeof(s->coverage),
+			"every allocation through CPython's allocators, and every libc call of the "
+			"modules loaded, mappings included%s",
+			but);
 	else if (tr->got)
 		snprintf(s->coverage, sizeof(s->coverage),
 			 "every allocation through CPython's allocators, and the libc calls of the "
@@ -142,7 +143,7 @@ static void detach(struct session *s, struct probes *probes, bool alive)
 /* set: the blocks that an earlier start sampled, or NULL. */
 static int start(struct session *s, struct trampoline *tr, struct tramp_set *set)
 {
-	struct tramp_params params = { .interval = tr->interval, .seed = tr->seed, .set = set };
+	struct tramp_params params = {.interval = tr->interval, .seed = tr->seed, .set = set};
 	const char *why = NULL;
 	struct pht_proc proc;
 	int err;
@@ -207,8 +208,8 @@ static int throttle(struct session *s, u64 interval)
 
 	if (tr->lost)
 		return -ENOTCONN;
-	return tramp_set_interval(tr->tramp, interval) ?:
-	       probes_set_interval(tr->probes, s->info.pid, interval);
+	return tramp_set_interval(tr->tramp, interval)
+		       ?: probes_set_interval(tr->probes, s->info.pid, interval);
 }
 
 /* What the page's originals lead to has changed: begin anew with what is there now. */

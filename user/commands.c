@@ -6,13 +6,9 @@
 #include "util.h"
 
 static const struct command commands[] = {
-	{"pymalloc", cmd_pymalloc},
-	{ "rss", cmd_rss },
-	{ "census", cmd_census },
-	{ "record", cmd_record },
-	{ "diff", cmd_diff },
-	{ "report", cmd_report },
-	{ "export", cmd_export },
+	{"pymalloc", cmd_pymalloc}, {"rss", cmd_rss},	  {"census", cmd_census},
+	{"record", cmd_record},	    {"diff", cmd_diff},	  {"report", cmd_report},
+	{"export", cmd_export},	    {"leaks", cmd_leaks},
 };
 
 const struct command *command_find(const char *name)

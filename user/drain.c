@@ -88,11 +88,11 @@ static int read_counters(int fd, struct drained *out)
 
 int drain_tables(const struct probes *probes, struct drained *out)
 {
-	struct rows live = { .key_size = sizeof(struct pht_live_key),
-			     .value_size = sizeof(struct pht_live) };
-	struct rows sites = { .key_size = sizeof(struct pht_site_key),
-			      .value_size = sizeof(struct pht_site) };
-	struct drained d = { 0 };
+	struct rows live = {.key_size = sizeof(struct pht_live_key),
+			    .value_size = sizeof(struct pht_live)};
+	struct rows sites = {.key_size = sizeof(struct pht_site_key),
+			     .value_size = sizeof(struct pht_site)};
+	struct drained d = {0};
 	int err;
 
 	err = read_table(probes_map_fd(probes, MAP_LIVE), &live) ?:
@@ -115,7 +115,7 @@ void drained_free(struct drained *d)
 {
 	free(d->live);
 	free(d->sites);
-	*d = (struct drained){ 0 };
+	*d = (struct drained){0};
 }
 
 int drain_stack(const struct probes *probes, u64 stack_id, struct pht_stack *out)

@@ -15,8 +15,7 @@ void estimate_add(struct estimator *e, u64 size, u64 interval);
  * A block of which only bytes and blocks count now (a pool in part use, a
  * mapping cut short): p is that of the size it was drawn with.
  */
-void estimate_add_part(struct estimator *e, u64 bytes, u64 blocks, u64 drawn_size,
-		       u64 interval);
+void estimate_add_part(struct estimator *e, u64 bytes, u64 blocks, u64 drawn_size, u64 interval);
 void estimate_merge(struct estimator *into, const struct estimator *from);
 /* The estimate and its 95 % interval; low is never under e->seen. */
 struct estimate estimate_interval(const struct estimator *e);

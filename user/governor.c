@@ -61,7 +61,7 @@ int governor_admit(struct governor *g, struct probes *probes, struct session *s,
 	measure(g, probes, s, n);
 	if (all_throttle(s, n))
 		return 0;
-	nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	slowdown = measure(g, probes, s, n);
 	if (slowdown <= g->budget)
 		return 0;
@@ -71,11 +71,12 @@ int governor_admit(struct governor *g, struct probes *probes, struct session *s,
 			 s->info.pid, slowdown * 100, g->budget * 100);
 		return -E2BIG;
 	}
-	return log_err_r(-E2BIG,
-			 "probing process %d would make it %.0f %% slower, more than "
-			 "--max-overhead allows (%.0f %%); use --collector=trampoline or growth, or "
-			 "raise --max-overhead",
-			 s->info.pid, slowdown * 100, g->budget * 100);
+	return log_err_r(
+		-E2BIG,
+		"probing process %d would make it %.0f %% slower, more than "
+		"--max-overhead allows (%.0f %%); use --collector=trampoline or growth, or "
+		"raise --max-overhead",
+		s->info.pid, slowdown * 100, g->budget * 100);
 }
 
 static void adjust(struct governor *g, struct session *s, double slowdown)
@@ -108,9 +109,10 @@ void governor_tick(struct governor *g, struct probes *probes, struct session *s,
 		if (s[i].collector->throttle) {
 			adjust(g, &s[i], slowdown);
 		} else if (slowdown > g->budget) {
-			log_warn("process %d became %.0f %% slower, more than --max-overhead allows "
-				 "(%.0f %%): tracing it ends here",
-				 s[i].info.pid, slowdown * 100, g->budget * 100);
+			log_warn(
+				"process %d became %.0f %% slower, more than --max-overhead allows "
+				"(%.0f %%): tracing it ends here",
+				s[i].info.pid, slowdown * 100, g->budget * 100);
 			session_stop(&s[i], probes, "tracing cost more than --max-overhead allows");
 		}
 	}

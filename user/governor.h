@@ -11,7 +11,7 @@
 
 struct governor {
 	struct guard guard;
-	double budget;   /* 0.05 = 5 % */
+	double budget; /* 0.05 = 5 % */
 };
 
 void governor_open(struct governor *g, struct probes *probes, double max_overhead_percent);

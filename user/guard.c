@@ -73,7 +73,7 @@ static double calibrate(struct probes *probes, void (*fn)(void))
 
 void guard_open(struct guard *g, struct probes *probes)
 {
-	*g = (struct guard){ .stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME) };
+	*g = (struct guard){.stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME)};
 	g->trap_ns = calibrate(probes, guard_push_target);
 	g->fast_trap_ns = calibrate(probes, guard_nop5_target);
 	log_debug("a hit costs %.0f ns beside its program, at the trampoline %.0f ns", g->trap_ns,

@@ -12,12 +12,12 @@
 #include "probes.h"
 
 struct guard {
-	int stats_fd;       /* keeps the kernel's program statistics on; -1 = not to be had */
-	double trap_ns;     /* of one hit beside the program: a push, emulated by the kernel */
+	int stats_fd;	     /* keeps the kernel's program statistics on; -1 = not to be had */
+	double trap_ns;	     /* of one hit beside the program: a push, emulated by the kernel */
 	double fast_trap_ns; /* the same for the trampoline's site */
 	/* At the previous look. */
 	u64 runs, run_ns;
-	double cpu;         /* seconds */
+	double cpu; /* seconds */
 	bool looked;
 };
 

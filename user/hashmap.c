@@ -19,7 +19,7 @@ void *hashmap_get(const struct hashmap *map, u64 a, u64 b)
 
 static int grow(struct hashmap *map)
 {
-	struct hashmap bigger = { .cap = map->cap ? map->cap * 2 : 64, .n = map->n };
+	struct hashmap bigger = {.cap = map->cap ? map->cap * 2 : 64, .n = map->n};
 
 	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
 	if (!bigger.slots)
@@ -41,7 +41,7 @@ int hashmap_put(struct hashmap *map, u64 a, u64 b, void *value)
 	e = slot_of(map, a, b);
 	if (!e->value)
 		map->n++;
-	*e = (struct hashmap_entry){ a, b, value };
+	*e = (struct hashmap_entry){a, b, value};
 	return 0;
 }
 
@@ -51,5 +51,5 @@ void hashmap_clear(struct hashmap *map, void (*free_value)(void *))
 		if (map->slots[i].value)
 			free_value(map->slots[i].value);
 	free(map->slots);
-	*map = (struct hashmap){ 0 };
+	*map = (struct hashmap){0};
 }

@@ -40,9 +40,9 @@ static bool age_means_something(const struct pht_live *v)
 
 static void count(struct leaks_site *site, double share, const struct estimator *e)
 {
-	unsigned int i = share <= 0	? 0
+	unsigned int i = share <= 0   ? 0
 			 : share >= 1 ? LEAKS_WINDOWS - 1
-					: (unsigned int)(share * LEAKS_WINDOWS);
+				      : (unsigned int)(share * LEAKS_WINDOWS);
 	struct leaks_window *w = &site->born[i < LEAKS_WINDOWS ? i : LEAKS_WINDOWS - 1];
 
 	w->bytes += e->bytes;
@@ -92,7 +92,7 @@ static int choose_stacks(struct births *b)
 	for (size_t i = 0; i < b->series->nsites; i++)
 		b->series->sites[i]->weight = 0;
 	for (size_t i = 0; i < b->nold; i++) {
-		struct leaks_site *site;
+		struct leaks_site *site = NULL;
 		int err = b->old[i] > 0 ? leaks_series_site(b->series, i, &site) : 0;
 
 		if (err)

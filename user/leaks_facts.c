@@ -40,8 +40,8 @@ static double change_error(const struct leaks_profile *p, double from, double to
 	double born = value_at(p, to, FIELD_ALLOCATED) - value_at(p, from, FIELD_ALLOCATED);
 	double died = born - (after - before);
 	double var_before = value_at(p, from, FIELD_VAR), var_after = value_at(p, to, FIELD_VAR);
-	double per_byte = fmax(before > 0 ? var_before / before : 0,
-			       after > 0 ? var_after / after : 0);
+	double per_byte =
+		fmax(before > 0 ? var_before / before : 0, after > 0 ? var_after / after : 0);
 
 	born = fmax(0, fmin(born, after));
 	died = fmax(0, fmin(died, before));

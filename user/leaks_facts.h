@@ -7,10 +7,10 @@
 
 struct facts {
 	const struct leaks_profile *p;
-	double span;	   /* seconds */
-	unsigned int old;  /* this many windows, from the first, are old enough */
-	unsigned int half; /* where the later half of them begins */
-	bool by_growth;	   /* there are looks enough for growth[] */
+	double span;		      /* seconds */
+	unsigned int old;	      /* this many windows, from the first, are old enough */
+	unsigned int half;	      /* where the later half of them begins */
+	bool by_growth;		      /* there are looks enough for growth[] */
 	double born[LEAKS_WINDOWS];   /* bytes allocated in each */
 	double growth[LEAKS_WINDOWS]; /* of the live bytes, in each */
 	double live_half, live_end;   /* live bytes after half the time, at the end */

@@ -10,7 +10,10 @@
 /* Negative stands for "not known" where a value cannot be negative. */
 static void number(struct jsonw *o, const char *key, double value, int decimals)
 {
-	jsonw_number(o, key, value < 0 ? NAN : value, decimals);
+	if (value < 0 || !isfinite(value))
+		jsonw_text(o, key, NULL); /* null */
+	else
+		jsonw_number(o, key, value, decimals);
 }
 
 static struct jsonw interval(const struct estimate *e)
@@ -51,7 +54,7 @@ static struct jsonw site_of(const struct leaks_report *r, const struct leaks_sit
 
 	jsonw_text(&o, "verdict", leaks_kind_key(v->kind));
 	jsonw_bool(&o, "leak", leaks_is_leak(v->kind));
-	number(&o, "p", v->p, 9);
+	number(&o, "p", v->p, 12);
 	jsonw_text(&o, "why", v->why);
 	jsonw_text(&o, "evidence", v->by_age ? "age" : "growth");
 	jsonw_add(&o, "bytes_per_hour", interval(&v->per_hour));

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-#define MIN_LOOKS     8
-#define MIN_GROWTH    (2 << 20) /* of the resident set, to speak of growth */
-#define MIN_SHARE     0.03	/* and this share of it */
-#define EACH_HALF     0.15	/* of the growth is in each half: it goes on */
-#define EXPLAINED     0.5	/* by live memory at least: no fragmentation */
+#define MIN_LOOKS  8
+#define MIN_GROWTH (2 << 20) /* of the resident set, to speak of growth */
+#define MIN_SHARE  0.03	     /* and this share of it */
+#define EACH_HALF  0.15	     /* of the growth is in each half: it goes on */
+#define EXPLAINED  0.5	     /* by live memory at least: no fragmentation */
 
 const char *leaks_process_key(enum leaks_process_kind kind)
 {

@@ -33,8 +33,8 @@ struct leaks_series {
 	double times[LEAKS_LOOKS];
 	u64 rss[LEAKS_LOOKS];
 	struct leaks_look total[LEAKS_LOOKS];
-	size_t n;	  /* looks, the newest included */
-	size_t offered, stride; /* every stride-th is kept; the newest always, until the next */
+	size_t n;		   /* looks, the newest included */
+	size_t offered, stride;	   /* every stride-th is kept; the newest always, until the next */
 	struct leaks_site **sites; /* owned */
 	size_t nsites, cap;
 	struct hashmap index; /* key -> number of the site + 1 */

@@ -6,20 +6,20 @@
 #include "leaks_facts.h"
 #include "leaks_stats.h"
 
-#define MIN_SAMPLES	8   /* a site with fewer says nothing */
-#define MIN_OLD		5   /* survivors, to speak of a leak */
-#define MIN_FREED	5   /* freed samples, to speak of turnover */
-#define SLOW_BELOW	0.1 /* a leak of less than this share of what is allocated is slow */
-#define SURE		2.326 /* standard errors: one in a hundred by chance */
-#define LEVEL		0.25  /* growth that has come down to this share has levelled off */
-#define SLOWER		0.5   /* and to this share is slower */
-#define SAME_SURVIVAL	0.7   /* old blocks as likely to be there as younger ones */
-#define MOSTLY_KEPT	0.5 /* where so much of it all is still there, lives are too long to see */
-#define RANDOM_P	0.01
-#define BY_GROWTH_P	0.001 /* without ages, or against them, evidence must be better */
-#define SAME_GROWTH	0.7
-#define STARTUP_SHARE	0.125
-#define BIRTHS_GO_ON	0.25
+#define MIN_SAMPLES   8	    /* a site with fewer says nothing */
+#define MIN_OLD	      5	    /* survivors, to speak of a leak */
+#define MIN_FREED     5	    /* freed samples, to speak of turnover */
+#define SLOW_BELOW    0.1   /* a leak of less than this share of what is allocated is slow */
+#define SURE	      2.326 /* standard errors: one in a hundred by chance */
+#define LEVEL	      0.25  /* growth that has come down to this share has levelled off */
+#define SLOWER	      0.5   /* and to this share is slower */
+#define SAME_SURVIVAL 0.7   /* old blocks as likely to be there as younger ones */
+#define MOSTLY_KEPT   0.5   /* where so much of it all is still there, lives are too long to see */
+#define RANDOM_P      0.01
+#define BY_GROWTH_P   0.001 /* without ages, or against them, evidence must be better */
+#define SAME_GROWTH   0.7
+#define STARTUP_SHARE 0.125
+#define BIRTHS_GO_ON  0.25
 
 static const struct {
 	const char *key, *name;
@@ -47,6 +47,12 @@ const char *leaks_kind_name(enum leaks_kind kind)
 static double per_hour(const struct facts *f, double bytes, unsigned int windows)
 {
 	return windows ? bytes / (f->span / LEAKS_WINDOWS * windows) * 3600 : 0;
+}
+
+/* Bytes that one sample stands for, on average. */
+static double per_sample(const struct facts *f)
+{
+	return facts_sum_of(f->born, 0, LEAKS_WINDOWS) / (double)f->p->samples;
 }
 
 /* Growth per window -> bytes an hour; the scatter and what sampling must scatter, the larger. */
@@ -94,19 +100,18 @@ static double random_life(double share)
 
 /*
  * A cache that drops entries at random has survivors of every age, ever fewer.
- * Were this one, with as much live at the end, would it have so many old ones?
+ * The chance that one with as much live at the end has so many old ones.
  */
-static bool random_drops(const struct facts *f, const struct facts_sum *early)
+static double random_drops(const struct facts *f, const struct facts_sum *early)
 {
 	double allocated = facts_sum_of(f->born, 0, LEAKS_WINDOWS), expected = 0, life;
-	double per_sample = allocated / (double)f->p->samples;
 
 	if (!(allocated > 0) || f->live_end >= MOSTLY_KEPT * allocated)
-		return false;
+		return 0;
 	life = random_life(f->live_end / allocated) * LEAKS_WINDOWS;
 	for (unsigned int i = 1; i < f->half; i++)
 		expected += f->born[i] * exp(-(LEAKS_WINDOWS - i - 0.5) / life);
-	return stats_poisson_tail(early->samples, expected / per_sample) > RANDOM_P;
+	return stats_poisson_tail(early->samples, expected / per_sample(f));
 }
 
 /* Standard errors by which the later growth is below share times the earlier. */
@@ -125,12 +130,9 @@ static void set_survival(struct leaks_verdict *v, double kept, double born)
 }
 
 /* None among the samples still leaves room for about three of them (exp(-3) is 5 %). */
-static void bound_rate(const struct facts *f, struct leaks_verdict *v, u64 samples)
+static double room_of(const struct facts *f, u64 samples)
 {
-	double allocated = facts_sum_of(f->born, 0, LEAKS_WINDOWS);
-	double room = samples ? 0 : 3 * allocated / (double)f->p->samples;
-
-	v->per_hour.high += per_hour(f, room, f->old - 1);
+	return samples ? 0 : 3 * per_sample(f);
 }
 
 /* Survivors of every age beyond older_than: a leak. */
@@ -138,7 +140,7 @@ static bool leak_by_age(const struct facts *f, struct leaks_verdict *v)
 {
 	struct facts_sum early = facts_survivors(f, 1, f->half);
 	struct facts_sum late = facts_survivors(f, f->half, f->old);
-	double bytes[LEAKS_WINDOWS], p;
+	double bytes[LEAKS_WINDOWS], drops, p;
 	struct stats_mean all, later;
 
 	for (unsigned int i = 0; i < LEAKS_WINDOWS; i++)
@@ -147,10 +149,12 @@ static bool leak_by_age(const struct facts *f, struct leaks_verdict *v)
 	later = stats_mean_of(bytes + f->half, f->old - f->half);
 	set_rate(f, v, &all, sqrt(early.var + late.var) / (f->old - 1));
 	set_survival(v, early.bytes + late.bytes, facts_sum_of(f->born, 1, f->old));
-	bound_rate(f, v, early.samples + late.samples);
+	v->per_hour.high += per_hour(f, room_of(f, early.samples + late.samples), f->old - 1);
 	if (early.samples + late.samples < MIN_OLD)
 		return false;
-	if (old_ones_die(f, &early, &late) || random_drops(f, &early)) {
+	v->tested = true;
+	drops = random_drops(f, &early);
+	if (old_ones_die(f, &early, &late) || drops > RANDOM_P) {
 		v->why = "its older blocks are freed";
 		return false;
 	}
@@ -158,9 +162,8 @@ static bool leak_by_age(const struct facts *f, struct leaks_verdict *v)
 		v->why = "it grows more slowly than before";
 		return false;
 	}
-	p = fmax(stats_mean_above_zero(&all), stats_mean_above_zero(&later));
+	p = fmax(drops, fmax(stats_mean_above_zero(&all), stats_mean_above_zero(&later)));
 	v->p = p;
-	v->tested = true;
 	if (p >= LEAKS_CHANCE)
 		return false;
 	v->kind = v->survival >= 0 && v->survival < SLOW_BELOW ? LEAKS_SLOW : LEAKS_LINEAR;
@@ -231,8 +234,7 @@ static double level_after(const struct facts *f, const double *x, unsigned int n
 	return f->span;
 }
 
-static void set_filled(const struct facts *f, struct leaks_verdict *v, double errors,
-		       double level)
+static void set_filled(const struct facts *f, struct leaks_verdict *v, double errors, double level)
 {
 	v->level_after = level;
 	v->kind = level <= f->span * STARTUP_SHARE + 1e-9 ? LEAKS_STARTUP : LEAKS_FILLED;
@@ -285,19 +287,12 @@ static bool steady(const struct facts *f, struct leaks_verdict *v)
 {
 	double change = f->live_end - f->live_half, error = f->change_error;
 	double rate = facts_sum_of(f->born, LEAKS_WINDOWS / 2, LEAKS_WINDOWS) / (f->span / 2);
-	double bound = change + 1.96 * error;
 
 	if (f->p->samples < f->p->live_samples + MIN_FREED)
 		return false;
 	if (!births_go_on(f) || change > LEVEL * f->live_half + 2 * error)
 		return false;
-	/* Shorter-lived than the time between looks. */
 	v->turnover = rate > 0 ? (f->live_half + f->live_end) / 2 / rate : -1;
-	if (!v->by_age)
-		v->per_hour = (struct estimate){per_hour(f, change, LEAKS_WINDOWS / 2),
-						per_hour(f, change - 1.96 * error,
-							 LEAKS_WINDOWS / 2),
-						per_hour(f, bound, LEAKS_WINDOWS / 2)};
 	v->kind = LEAKS_STEADY;
 	v->p = -1;
 	v->why = NULL;
@@ -316,6 +311,22 @@ static void set_growing(const struct facts *f, struct leaks_verdict *v)
 						  : "too few samples, or too short a time";
 }
 
+/*
+ * How much what is no leak may grow all the same: what its old survivors say,
+ * or, where it has some that will die yet, the change since half time.
+ */
+static void set_bound(const struct facts *f, struct leaks_verdict *v)
+{
+	double change = f->live_end - f->live_half, half = 1.96 * f->change_error;
+	double most = fmax(0, change) + half + room_of(f, f->p->live_samples);
+
+	if (v->by_age && facts_survivors(f, 1, f->old).samples < MIN_OLD)
+		return;
+	v->per_hour = (struct estimate){per_hour(f, change, LEAKS_WINDOWS / 2),
+					per_hour(f, change - half, LEAKS_WINDOWS / 2),
+					per_hour(f, most, LEAKS_WINDOWS / 2)};
+}
+
 static void set_old(const struct facts *f, struct leaks_verdict *v)
 {
 	struct facts_sum old = facts_survivors(f, 0, f->old);
@@ -327,6 +338,7 @@ static void set_old(const struct facts *f, struct leaks_verdict *v)
 void leaks_judge(const struct leaks_profile *p, struct leaks_verdict *v)
 {
 	struct facts f;
+	bool known;
 
 	*v = (struct leaks_verdict){
 		.kind = LEAKS_NOT_ENOUGH,
@@ -344,14 +356,16 @@ void leaks_judge(const struct leaks_profile *p, struct leaks_verdict *v)
 	v->by_age = p->births_known && f.old >= LEAKS_WINDOWS / 4;
 	if (v->by_age) {
 		set_old(&f, v);
-		if (leak_by_age(&f, v) || sawtooth(&f, v) || filled_by_age(&f, v) ||
-		    steady(&f, v) || leak_by_growth(&f, v, BY_GROWTH_P))
-			return;
-	} else if (sawtooth(&f, v) || leak_by_growth(&f, v, LEAKS_CHANCE) ||
-		   filled_by_growth(&f, v) || steady(&f, v)) {
-		return;
+		known = leak_by_age(&f, v) || sawtooth(&f, v) || filled_by_age(&f, v) ||
+			steady(&f, v) || leak_by_growth(&f, v, BY_GROWTH_P);
+	} else {
+		known = sawtooth(&f, v) || leak_by_growth(&f, v, LEAKS_CHANCE) ||
+			filled_by_growth(&f, v) || steady(&f, v);
 	}
-	set_growing(&f, v);
+	if (!known)
+		set_growing(&f, v);
+	if (!leaks_is_leak(v->kind))
+		set_bound(&f, v);
 }
 
 void leaks_correct(struct leaks_verdict *v, size_t tested)

@@ -66,7 +66,7 @@ struct leaks_verdict {
 	bool by_age;		  /* births were looked at */
 	bool tested;		  /* counts in leaks_correct() */
 	double p;		  /* chance to see this without it being so; < 0 = not tested */
-	struct estimate per_hour; /* bytes; for what is no leak, high is the bound */
+	struct estimate per_hour; /* bytes; of what is no leak, high is the bound */
 	struct estimate old;	  /* live bytes older than older_than; all < 0 = not known */
 	double survival; /* of the bytes allocated that long ago, the share still live; < 0 */
 	double turnover; /* seconds that a byte lives on average; < 0 = not known */

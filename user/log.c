@@ -34,15 +34,15 @@ static void emit(const char *tag, const char *fmt, va_list ap)
 	fputc('\n', stderr);
 }
 
-#define DEFINE_LOG(name, min, tag)                                                     \
-	void name(const char *fmt, ...)                                                \
-	{                                                                              \
-		va_list ap;                                                            \
-		if (level < (min))                                                     \
-			return;                                                        \
-		va_start(ap, fmt);                                                     \
-		emit(tag, fmt, ap);                                                    \
-		va_end(ap);                                                            \
+#define DEFINE_LOG(name, min, tag)                                                                 \
+	void name(const char *fmt, ...)                                                            \
+	{                                                                                          \
+		va_list ap;                                                                        \
+		if (level < (min))                                                                 \
+			return;                                                                    \
+		va_start(ap, fmt);                                                                 \
+		emit(tag, fmt, ap);                                                                \
+		va_end(ap);                                                                        \
 	}
 
 DEFINE_LOG(log_error, 0, "")

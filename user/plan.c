@@ -10,16 +10,11 @@
 enum { OBJ_HEAP, OBJ_MM, OBJ_PYTHON };
 
 static const enum pht_func func_of[] = {
-	[AS_MALLOC] = PHT_FN_MALLOC,
-	[AS_CALLOC] = PHT_FN_CALLOC,
-	[AS_REALLOC] = PHT_FN_REALLOC,
-	[AS_REALLOCARRAY] = PHT_FN_REALLOCARRAY,
-	[AS_FREE] = PHT_FN_FREE,
-	[AS_POSIX_MEMALIGN] = PHT_FN_POSIX_MEMALIGN,
-	[AS_MEMALIGN] = PHT_FN_ALIGNED,
-	[AS_PVALLOC] = PHT_FN_PVALLOC,
-	[AS_MMAP] = PHT_FN_MMAP,
-	[AS_MUNMAP] = PHT_FN_MUNMAP,
+	[AS_MALLOC] = PHT_FN_MALLOC,	[AS_CALLOC] = PHT_FN_CALLOC,
+	[AS_REALLOC] = PHT_FN_REALLOC,	[AS_REALLOCARRAY] = PHT_FN_REALLOCARRAY,
+	[AS_FREE] = PHT_FN_FREE,	[AS_POSIX_MEMALIGN] = PHT_FN_POSIX_MEMALIGN,
+	[AS_MEMALIGN] = PHT_FN_ALIGNED, [AS_PVALLOC] = PHT_FN_PVALLOC,
+	[AS_MMAP] = PHT_FN_MMAP,	[AS_MUNMAP] = PHT_FN_MUNMAP,
 	[AS_MREMAP] = PHT_FN_MREMAP,
 };
 
@@ -52,7 +47,7 @@ static void add_family(struct plan *plan, int object, const struct alloc_family 
 
 static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps, struct plan *plan)
 {
-	struct alloc_family heap = { 0 }, mm = { 0 };
+	struct alloc_family heap = {0}, mm = {0};
 	int err = allocfind(info->pid, maps, &heap, &mm);
 
 	if (err)
@@ -62,8 +57,7 @@ static int plan_libc(const struct pyinfo *info, const struct proc_maps *maps, st
 	plan->fds[OBJ_MM] = mm.path ? proc_open_map(info->pid, &mm.map) : -1;
 	if (plan->fds[OBJ_HEAP] < 0) {
 		err = plan->fds[OBJ_HEAP];
-		log_error("cannot open %s of process %d: %s", heap.path, info->pid,
-			  strerror(-err));
+		log_error("cannot open %s of process %d: %s", heap.path, info->pid, strerror(-err));
 		goto out;
 	}
 	log_info("malloc is served by %s (%s)", heap.name, heap.path);
@@ -80,11 +74,11 @@ out:
 }
 
 /* A probe on a function of the interpreter, given by its run-time address. */
-static int add_python(struct plan *plan, const struct pyinfo *info, struct elf_file *elf,
-		      u64 addr, enum pht_func func)
+static int add_python(struct plan *plan, const struct pyinfo *info, struct elf_file *elf, u64 addr,
+		      enum pht_func func)
 {
 	struct elf_sym sym;
-	struct prologue_query q = { .nargs = 3, .needs_return = func != PHT_FN_PY_FREE };
+	struct prologue_query q = {.nargs = 3, .needs_return = func != PHT_FN_PY_FREE};
 	u64 vaddr = addr - info->object_bias, offset;
 	u8 code[256];
 
@@ -138,8 +132,7 @@ static int plan_tables(struct plan *plan, const struct pyinfo *info, struct elf_
 	}
 	plan->complete = true;
 	snprintf(plan->coverage, sizeof(plan->coverage),
-		 "every libc allocation and mapping, and every small Python block (%s)",
-		 what);
+		 "every libc allocation and mapping, and every small Python block (%s)", what);
 	return 0;
 }
 
@@ -155,8 +148,7 @@ static void plan_pools(struct plan *plan, const struct pyinfo *info, struct elf_
 			 rest, info->pool_size / 1024);
 		return;
 	}
-	snprintf(plan->coverage, sizeof(plan->coverage),
-		 "%ssmall Python blocks not at all", rest);
+	snprintf(plan->coverage, sizeof(plan->coverage), "%ssmall Python blocks not at all", rest);
 }
 
 static int plan_python(const struct pyinfo *info, struct plan *plan, struct elf_file *elf)
@@ -214,8 +206,8 @@ void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc)
 
 int plan_make(const struct pyinfo *info, u64 interval, struct plan *out)
 {
-	struct plan plan = { .fds = { -1, -1, -1 } };
-	struct proc_maps maps = { 0 };
+	struct plan plan = {.fds = {-1, -1, -1}};
+	struct proc_maps maps = {0};
 	struct elf_file *elf = NULL;
 	const struct proc_map *map;
 	int err, fd;
@@ -260,5 +252,5 @@ void plan_free(struct plan *plan)
 	for (size_t i = 0; i < ARRAY_SIZE(plan->fds); i++)
 		if (plan->fds[i] >= 0)
 			close(plan->fds[i]);
-	*plan = (struct plan){ .fds = { -1, -1, -1 } };
+	*plan = (struct plan){.fds = {-1, -1, -1}};
 }

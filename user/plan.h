@@ -12,20 +12,20 @@
 #define PLAN_MAX_PROBES 64
 
 struct plan_probe {
-	int object;     /* index into plan.fds */
-	u64 offset;     /* file offset of the instruction */
+	int object; /* index into plan.fds */
+	u64 offset; /* file offset of the instruction */
 	enum pht_func func;
-	u32 cookie;     /* PHT_COOKIE() of it */
+	u32 cookie; /* PHT_COOKIE() of it */
 	bool with_return;
 };
 
 struct plan {
-	int fds[3];     /* objects: heap, mappings, interpreter; -1 = none; owned */
+	int fds[3]; /* objects: heap, mappings, interpreter; -1 = none; owned */
 	struct plan_probe probes[PLAN_MAX_PROBES];
 	size_t nprobes;
 	struct pht_proc proc; /* what BPF must know of the process */
-	bool complete;  /* small Python blocks are seen one by one */
-	char coverage[256]; /* in words */
+	bool complete;	      /* small Python blocks are seen one by one */
+	char coverage[256];   /* in words */
 };
 
 /* What BPF must know of any traced process. */

@@ -35,11 +35,11 @@ static struct live_use pool_use(const struct pyinfo *info, u64 pool)
 	u64 size;
 
 	if (proc_read(info->pid, pool, &h, sizeof(h)) || h.szidx >= SIZE_CLASSES)
-		return (struct live_use){ 0, 0 };
+		return (struct live_use){0, 0};
 	size = 16 * (h.szidx + 1);
 	if (h.count > (info->pool_size - POOL_OVERHEAD) / size)
-		return (struct live_use){ 0, 0 };
-	return (struct live_use){ h.count * size, h.count };
+		return (struct live_use){0, 0};
+	return (struct live_use){h.count * size, h.count};
 }
 
 /* Bytes from addr on that are still mapped, at most size. */
@@ -60,7 +60,7 @@ static u64 still_mapped(const struct proc_maps *maps, u64 addr, u64 size)
 void pools_examine(const struct probes *probes, const struct pyinfo *info, bool alive,
 		   const struct drained *d, struct live_use *uses)
 {
-	struct proc_maps maps = { 0 };
+	struct proc_maps maps = {0};
 	char path[48];
 	int pagemap;
 
@@ -73,7 +73,7 @@ void pools_examine(const struct probes *probes, const struct pyinfo *info, bool 
 
 		if (rec->key.tgid != (u32)info->pid)
 			continue;
-		uses[i] = (struct live_use){ rec->v.size, 1 };
+		uses[i] = (struct live_use){rec->v.size, 1};
 		if (!alive)
 			continue;
 		if (rec->v.domain == PHT_DOM_POOL)

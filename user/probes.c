@@ -67,7 +67,7 @@ void probes_log_init(void)
 
 int probes_open(const struct probes_config *config, struct probes **out)
 {
-	struct rlimit memlock = { RLIM_INFINITY, RLIM_INFINITY };
+	struct rlimit memlock = {RLIM_INFINITY, RLIM_INFINITY};
 	struct probes *probes = calloc(1, sizeof(*probes));
 	int err;
 
@@ -151,9 +151,9 @@ static int attach_object(struct probes *probes, struct probes_links *links, pid_
 				    pid, plan, object, false, false);
 	/* Returns first: a call that entered without one would seem to be pending for ever. */
 	return attach_multi(links, skel->progs.cookie_return, PHT_BPF_TRACE_UPROBE_MULTI, pid, plan,
-			    object, true, true) ?:
-	       attach_multi(links, skel->progs.cookie_enter, PHT_BPF_TRACE_UPROBE_MULTI, pid, plan,
-			    object, false, false);
+			    object, true, true)
+		       ?: attach_multi(links, skel->progs.cookie_enter, PHT_BPF_TRACE_UPROBE_MULTI,
+				       pid, plan, object, false, false);
 }
 
 /* The program for one half of a function's calls, where it cannot be told by a cookie. */
@@ -270,9 +270,9 @@ void probes_detach_sites(struct probes_links *links)
 int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 free_offset,
 			struct probes_links *links)
 {
-	const u64 offsets[] = { alloc_offset, free_offset };
-	struct bpf_program *const progs[] = { probes->skel->progs.tramp_alloc,
-					      probes->skel->progs.tramp_free };
+	const u64 offsets[] = {alloc_offset, free_offset};
+	struct bpf_program *const progs[] = {probes->skel->progs.tramp_alloc,
+					     probes->skel->progs.tramp_free};
 	DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, opts);
 	char path[32];
 
@@ -323,7 +323,7 @@ void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
 int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out)
 {
 	struct probes_links *links = calloc(1, sizeof(*links));
-	struct proc_maps maps = { 0 };
+	struct proc_maps maps = {0};
 	const struct proc_map *map;
 	int err = links ? proc_maps_read(getpid(), &maps) : -ENOMEM;
 
@@ -349,11 +349,11 @@ void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns)
 	struct bpf_program *prog;
 
 	*runs = *ns = 0;
-	bpf_object__for_each_program(prog, probes->skel->obj) {
-		struct bpf_prog_info info = { 0 };
+	bpf_object__for_each_program(prog, probes->skel->obj)
+	{
+		struct bpf_prog_info info = {0};
 		u32 len = sizeof(info);
 		int fd = bpf_program__fd(prog);
-
 
 		/* The rest runs at faults and exits of the whole machine. */
 		if (fd < 0 || bpf_program__type(prog) != BPF_PROG_TYPE_KPROBE ||

@@ -50,7 +50,13 @@ int probes_attach_self(const struct probes *probes, u64 addr, struct probes_link
 void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns);
 
 enum probes_map {
-	MAP_PROCS, MAP_THREADS, MAP_LIVE, MAP_STACKS, MAP_SITES, MAP_EVENTS, MAP_COUNTERS,
+	MAP_PROCS,
+	MAP_THREADS,
+	MAP_LIVE,
+	MAP_STACKS,
+	MAP_SITES,
+	MAP_EVENTS,
+	MAP_COUNTERS,
 };
 int probes_map_fd(const struct probes *probes, enum probes_map map);
 

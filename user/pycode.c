@@ -109,8 +109,8 @@ static u64 str_part(pid_t pid, const struct pht_pyoffsets *off, u64 addr)
 	if (proc_read(pid, addr + off->str_length, head, PHT_STR_HEAD))
 		return 0;
 	span = pht_str_span(off, head, addr);
-	if (!span.kind || (span.size && proc_read(pid, pht_window_at(&span), window,
-						  pht_window_size(&span))))
+	if (!span.kind ||
+	    (span.size && proc_read(pid, pht_window_at(&span), window, pht_window_size(&span))))
 		return 0;
 	return pht_window_hash(&span, window);
 }

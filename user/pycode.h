@@ -14,12 +14,12 @@
 
 struct pycode {
 	char *filename; /* owned, UTF-8, undecodable parts as \xNN, clipped to 4 KiB */
-	char *name;     /* co_qualname where there is one, else co_name; owned, clipped to 1 KiB */
+	char *name;	/* co_qualname where there is one, else co_name; owned, clipped to 1 KiB */
 	s32 firstlineno;
 	s32 firsttraceable; /* code units; 0 before 3.11 */
-	u8 *linetable;  /* owned, at most 1 MiB */
+	u8 *linetable;	    /* owned, at most 1 MiB */
 	size_t linetable_len;
-	u32 ident;      /* as pht_frame.ident, bit 0 clear */
+	u32 ident; /* as pht_frame.ident, bit 0 clear */
 };
 
 /*
@@ -43,8 +43,8 @@ void pycode_free(struct pycode *code);
  * *incomplete is set for frames that tracebacks leave out (before the first
  * traceable instruction; not for generators).
  */
-s32 pycode_line(const struct pht_pyoffsets *off, const struct pycode *code, s32 pos,
-		bool generator, bool *incomplete);
+s32 pycode_line(const struct pht_pyoffsets *off, const struct pycode *code, s32 pos, bool generator,
+		bool *incomplete);
 
 /* n bytes of code points of kind (1, 2 or 4) bytes into a new UTF-8 string of at most max bytes. */
 int pystr_decode(const u8 *raw, size_t n, unsigned kind, size_t max, char **out);

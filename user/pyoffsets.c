@@ -104,9 +104,11 @@ static const struct pht_pyoffsets rows[] = {
 	[13] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
 		.rt_autotss_key = 1532, .co_firsttraceable = 184, .co_version = 92},
 	[14] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
-		.rt_autotss_key = 1532, .co_firsttraceable = 192, .co_version = 92, .code_tag_mask = 3},
+		.rt_autotss_key = 1532, .co_firsttraceable = 192, .co_version = 92,
+		.code_tag_mask = 3},
 	[15] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
-		.rt_autotss_key = NO, .co_firsttraceable = 192, .co_version = 92, .code_tag_mask = 3},
+		.rt_autotss_key = NO, .co_firsttraceable = 192, .co_version = 92,
+		.code_tag_mask = 3},
 };
 
 /* From interpreters.head, in every _PyRuntime that starts with _Py_DebugOffsets. */
@@ -233,8 +235,7 @@ static bool code_fits(const struct pht_pyoffsets *o)
 			  o->co_version};
 
 	for (size_t i = 0; i < ARRAY_SIZE(at); i++)
-		if (at[i] < o->co_firstlineno ||
-		    at[i] + 8 > o->co_firstlineno + PHT_CODE_READ)
+		if (at[i] < o->co_firstlineno || at[i] + 8 > o->co_firstlineno + PHT_CODE_READ)
 			return false;
 	return true;
 }

@@ -44,7 +44,7 @@ struct estimator {
 struct row {
 	const struct frame *frames; /* innermost first; of the heaviest stack of the group */
 	u32 nframes;
-	bool truncated; /* the outermost frames are missing */
+	bool truncated;	       /* the outermost frames are missing */
 	struct estimator live; /* what live_bytes was made from; merges with other rows' */
 	struct estimate live_bytes;
 	double live_blocks;
@@ -81,13 +81,14 @@ struct report {
 	char python_version[16];
 	const char *collector; /* "probe", "trampoline", "growth" */
 	const char *coverage;  /* one sentence in words */
-	double coverage_share; /* 0..1: of the live bytes, what is counted block by block; < 0 = unknown */
+	double coverage_share; /* 0..1: of the live bytes, what is counted block by block; < 0 =
+				  unknown */
 	bool coverage_complete;
 	u64 sample_interval;
-	double overhead;        /* share of its time that the process lost to us; < 0 = unknown */
+	double overhead; /* share of its time that the process lost to us; < 0 = unknown */
 	const struct report_before *before; /* NULL = not known */
-	const char *wrote;      /* what was written into the process; "" or NULL = nothing */
-	double duration; /* seconds since attach */
+	const char *wrote; /* what was written into the process; "" or NULL = nothing */
+	double duration;   /* seconds since attach */
 	u64 rss;
 	bool final;		    /* the last report of a run */
 	const char *end_reason;	    /* "target exited", ... or NULL */
@@ -98,7 +99,7 @@ struct report {
 	u64 calls, frees; /* probe hits */
 	u64 losses[PHT_LOSS_NR];
 	enum group_by group_by;
-	bool by_domain;	  /* rows of different domains are kept apart */
+	bool by_domain; /* rows of different domains are kept apart */
 	/* Resolves stack ids of the records it was made from; NULL where there are none. */
 	const struct symbolizer *symbols;
 	struct row *rows; /* owned; sorted by live bytes, descending */

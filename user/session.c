@@ -31,7 +31,7 @@ int session_open(struct session *s, pid_t pid)
 {
 	int err;
 
-	*s = (struct session){ .pidfd = syscall(SYS_pidfd_open, pid, 0) };
+	*s = (struct session){.pidfd = syscall(SYS_pidfd_open, pid, 0)};
 	if (s->pidfd < 0)
 		return log_err_r(-errno, "no process with pid %d: %s", pid, strerror(errno));
 	err = pyinfo_examine(pid, &s->info);
@@ -60,10 +60,10 @@ static void detach(struct session *s, struct probes *probes, bool alive)
 
 /* Best first; later ones are tried where an earlier one is not possible. */
 static const struct collector *const choices[][3] = {
-	[COLLECT_AUTO] = { &collector_trampoline, &collector_probe },
-	[COLLECT_PROBE] = { &collector_probe },
-	[COLLECT_TRAMPOLINE] = { &collector_trampoline },
-	[COLLECT_GROWTH] = { &collector_growth },
+	[COLLECT_AUTO] = {&collector_trampoline, &collector_probe},
+	[COLLECT_PROBE] = {&collector_probe},
+	[COLLECT_TRAMPOLINE] = {&collector_trampoline},
+	[COLLECT_GROWTH] = {&collector_growth},
 };
 
 int session_attach(struct session *s, struct probes *probes, const struct opts *opts)
@@ -129,7 +129,7 @@ void session_free(struct session *s, struct probes *probes)
 	symbolizer_free(s->sym);
 	aggregate_history_free(&s->history);
 	pyinfo_free(&s->info);
-	*s = (struct session){ .pidfd = -1 };
+	*s = (struct session){.pidfd = -1};
 }
 
 void session_on_stack(struct session *s, const struct probes *probes, u64 stack_id)
@@ -141,8 +141,7 @@ void session_on_stack(struct session *s, const struct probes *probes, u64 stack_
 }
 
 /* Stacks whose event was lost are resolved late rather than never. */
-static void resolve_missing(struct session *s, const struct probes *probes,
-			    const struct drained *d)
+static void resolve_missing(struct session *s, const struct probes *probes, const struct drained *d)
 {
 	for (size_t i = 0; i < d->nsites; i++)
 		if (d->sites[i].key.tgid == (u32)s->info.pid)

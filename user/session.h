@@ -25,12 +25,12 @@ struct session {
 	char wrote[128]; /* what was written into the process; "" = nothing */
 	char comm[32];
 	u64 interval, interval_asked; /* R now, and what was asked for */
-	double overhead;   /* share of its time lost to us at the last look; < 0 = unknown */
-	int pidfd;         /* readable when the process has exited; -1 = none */
-	double started;    /* CLOCK_MONOTONIC seconds */
-	double ended;      /* 0 while it is being traced */
+	double overhead;	/* share of its time lost to us at the last look; < 0 = unknown */
+	int pidfd;		/* readable when the process has exited; -1 = none */
+	double started;		/* CLOCK_MONOTONIC seconds */
+	double ended;		/* 0 while it is being traced */
 	const char *end_reason; /* why tracing ended by itself, or NULL */
-	u64 rss;           /* last seen */
+	u64 rss;		/* last seen */
 };
 
 double monotonic_seconds(void);

@@ -161,7 +161,7 @@ int snapshot_group(const struct snapshot *s, const struct stacks *stacks,
 	if (view->group_by == GROUP_TRACEBACK && view->cumulative != SNAP_SELF)
 		return -EINVAL;
 	g.group_of = calloc(n + 1, sizeof(*g.group_of));
-	err = g.group_of ? count_rows(&g, s) : -ENOMEM;
+	err = g.group_of ? grow(&g) ?: count_rows(&g, s) : -ENOMEM;
 	free(g.group_of);
 	free(g.progress);
 	hashmap_clear(&g.index, NULL);

@@ -37,8 +37,8 @@ static struct sym_stack *one_frame(struct symbolizer *sym, const char *what)
 	if (!s)
 		return NULL;
 	s->nframes = 1;
-	s->frames[0] = (struct frame){ intern(sym->names, what), intern(sym->names, ""), 0,
-				       FRAME_OTHER };
+	s->frames[0] =
+		(struct frame){intern(sym->names, what), intern(sym->names, ""), 0, FRAME_OTHER};
 	return s;
 }
 
@@ -144,7 +144,7 @@ static bool resolve(struct symbolizer *sym, const struct pyinfo *info, const str
 		s32 line = pycode_line(&info->off, &e->code, f->pos, f->ident & PHT_IDENT_GEN,
 				       &incomplete);
 
-		*out = (struct frame){ e->function, e->file, line, FRAME_PYTHON };
+		*out = (struct frame){e->function, e->file, line, FRAME_PYTHON};
 		return !incomplete;
 	}
 	if (e && e->err == -EAGAIN)
@@ -153,8 +153,7 @@ static bool resolve(struct symbolizer *sym, const struct pyinfo *info, const str
 		sym->name_unreadable++;
 	*out = (struct frame){
 		intern(sym->names, e && e->err == -EAGAIN ? "<code freed>" : "<name unreadable>"),
-		intern(sym->names, ""), 0, FRAME_OTHER
-	};
+		intern(sym->names, ""), 0, FRAME_OTHER};
 	return true;
 }
 
@@ -175,9 +174,9 @@ const struct sym_stack *symbolize_stack(struct symbolizer *sym, const struct pyi
 	s->truncated = stack->flags & (PHT_STACK_TRUNCATED | PHT_STACK_UNREADABLE);
 	if (!s->nframes) {
 		free(s);
-		s = one_frame(sym, stack->flags & PHT_STACK_NO_PYTHON ?
-					   "<thread without Python state>" :
-					   "<no Python frames>");
+		s = one_frame(sym, stack->flags & PHT_STACK_NO_PYTHON
+					   ? "<thread without Python state>"
+					   : "<no Python frames>");
 		if (!s)
 			return NULL;
 	}

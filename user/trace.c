@@ -125,7 +125,7 @@ static int print_reports(struct trace *t, bool final)
 
 static int watch(struct trace *t, int fd)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
 	return fd < 0 || epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
@@ -134,8 +134,8 @@ static int watch(struct trace *t, int fd)
 static void start_timer(int fd, double first, double every)
 {
 	struct itimerspec spec = {
-		.it_value = { first, (first - (time_t)first) * 1e9 },
-		.it_interval = { every, (every - (time_t)every) * 1e9 },
+		.it_value = {first, (first - (time_t)first) * 1e9},
+		.it_interval = {every, (every - (time_t)every) * 1e9},
 	};
 
 	timerfd_settime(fd, 0, &spec, NULL);
@@ -254,8 +254,8 @@ static int attach_sessions(struct trace *t)
 	int err = 0;
 
 	for (size_t i = 0; i < t->nsessions && !err; i++)
-		err = session_attach(&t->sessions[i], t->probes, t->opts) ?:
-		      watch(t, t->sessions[i].pidfd);
+		err = session_attach(&t->sessions[i], t->probes, t->opts)
+			      ?: watch(t, t->sessions[i].pidfd);
 	if (!err)
 		err = governor_admit(&t->governor, t->probes, t->sessions, t->nsessions, automatic);
 	if (err != -E2BIG || !automatic)
@@ -335,8 +335,14 @@ int trace_to_sink(const struct opts *given, const struct trace_sink *sink)
 {
 	struct opts resolved = *given;
 	const struct opts *opts = &resolved;
-	struct trace t = { .opts = opts, .sink = sink, .governor.guard.stats_fd = -1, .epoll = -1, .signals = -1, .refresh = -1, .deadline = -1,
-			   .tick = -1 };
+	struct trace t = {.opts = opts,
+			  .sink = sink,
+			  .governor.guard.stats_fd = -1,
+			  .epoll = -1,
+			  .signals = -1,
+			  .refresh = -1,
+			  .deadline = -1,
+			  .tick = -1};
 	int fds[5], err;
 
 	if (!resolved.seed_given && getrandom(&resolved.seed, sizeof(resolved.seed), 0) < 0)
@@ -349,7 +355,7 @@ int trace_to_sink(const struct opts *given, const struct trace_sink *sink)
 	governor_close(&t.governor);
 	drain_events_close(t.events);
 	probes_close(t.probes);
-	memcpy(fds, (int[]){ t.epoll, t.signals, t.refresh, t.deadline, t.tick }, sizeof(fds));
+	memcpy(fds, (int[]){t.epoll, t.signals, t.refresh, t.deadline, t.tick}, sizeof(fds));
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);

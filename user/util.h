@@ -41,17 +41,17 @@ static inline void cleanup_fclose(FILE **f)
 #define AUTO_FCLOSE __attribute__((cleanup(cleanup_fclose)))
 
 /* Hand over what an AUTO_ variable owns. */
-#define TAKE_PTR(p)                                                                    \
-	({                                                                             \
-		__typeof__(p) taken_ = (p);                                            \
-		(p) = NULL;                                                            \
-		taken_;                                                                \
+#define TAKE_PTR(p)                                                                                \
+	({                                                                                         \
+		__typeof__(p) taken_ = (p);                                                        \
+		(p) = NULL;                                                                        \
+		taken_;                                                                            \
 	})
-#define TAKE_FD(fd)                                                                    \
-	({                                                                             \
-		int taken_ = (fd);                                                     \
-		(fd) = -1;                                                             \
-		taken_;                                                                \
+#define TAKE_FD(fd)                                                                                \
+	({                                                                                         \
+		int taken_ = (fd);                                                                 \
+		(fd) = -1;                                                                         \
+		taken_;                                                                            \
 	})
 
 #endif

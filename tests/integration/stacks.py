@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs tests/programs/stacks_target.py under the tracer and compares stack by stack."""
+import ast
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
 import harness
 
-# Every allocation of the probe is 1 MiB and more: exp(-16) of them are not sampled, one
-# in nine million, and little else is.
-INTERVAL = 65536
+# Every allocation of the probe is 1 MiB and more: exp(-32) of them, none in practice, are
+# not sampled, and little else is.
+INTERVAL = 32768
 SLOW = 600
+
+SCENARIOS = ["plain", "generators", "coroutines", "callbacks", "classes", "comprehensions",
+             "recursion", "exec", "exec_fresh", "names", "imports", "threads", "nogil", "stranger",
+             "subinterpreters"]
 
 library_dir = None
 
@@ -74,7 +80,9 @@ def key_of(frames):
 class Truth:
     def __init__(self, path):
         with open(path) as f:
-            told = json.load(f)
+            text = f.read()
+        # What is written at the very end is written by repr().
+        told = ast.literal_eval(text) if text.startswith("{'") else json.loads(text)
         self.entries = told["stacks"]
         self.heads = set(tuple(h) for h in told["heads"])
         self.by_key, self.by_size = {}, {}
@@ -133,8 +141,9 @@ class Run:
     """One target under one collector, from attach to the report."""
 
     def __init__(self, case, interpreter, collector, scenarios, rounds=1, interval=INTERVAL,
-                 env=None):
+                 env=None, at_exit=False, from_start=False):
         build_library()
+        self.interpreter, self.at_exit = interpreter, at_exit
         self.dir = interpreter.workdir()
         case.addCleanup(shutil.rmtree, self.dir, True)
         for name in ("stacks_target.py", "stacks_scenarios.py"):
@@ -142,24 +151,42 @@ class Run:
         shutil.copy(os.path.join(library_dir, "stacks_probe.so"), self.dir)
         inside = interpreter.inside(self.dir)
         self.truth_path = os.path.join(self.dir, "truth.json")
+        if from_start:
+            env = dict(env or os.environ, STACKS_HALT="1",
+                       LD_PRELOAD=os.path.join(inside, "stacks_probe.so"))
         self.target = harness.Process(interpreter.command(
             os.path.join(inside, "stacks_target.py"), inside,
             os.path.join(inside, "truth.json"), str(rounds), *scenarios), env=env)
         case.addCleanup(self.target.close)
-        self.ready = self.target.read_json()
+        if from_start:
+            harness.wait_until("the target to halt",
+                               lambda: harness.state(self.target.pid) == "T")
+        else:
+            self.target.read_json()
         self.tracer = harness.Tracer("-p", self.target.pid, "-R", str(interval), "-f", "json",
                                      "--collector=" + collector, "--group-by", "traceback",
                                      "--max-overhead", "1000000")
         case.addCleanup(self.tracer.close)
+        if from_start:
+            self.tracer.wait_attached(self.target.pid)
+            os.kill(self.target.pid, signal.SIGCONT)
+            self.target.read_json()
 
     def finish(self):
         """Returns (report, tally)."""
         self.tracer.wait_attached(self.target.pid)
         self.done = self.target.ask("go", deadline=SLOW)["done"]
-        status = self.tracer.interrupt(deadline=SLOW)
+        if self.at_exit:
+            # The truth is complete when the target is gone, and so is the trace.
+            self.target.tell("exit")
+            status = self.tracer.wait(deadline=SLOW)
+        else:
+            status = self.tracer.interrupt(deadline=SLOW)
         if status:
             raise AssertionError("the tracer failed: " + self.tracer.stderr())
         report = self.tracer.report()
-        tally = Truth(self.truth_path).compare(report["sites"])
+        self.truth = Truth(self.truth_path)
+        if self.at_exit:
+            self.done = sum(e["count"] for e in self.truth.entries)
         self.target.close()
-        return report, tally
+        return report, self.truth.compare(report["sites"])

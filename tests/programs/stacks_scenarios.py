@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The frames in which stacks_target.py allocates: each scenario is one kind of them."""
 import asyncio
+import atexit
 import contextlib
 import ctypes
 import dataclasses
@@ -15,6 +16,7 @@ import runpy
 import signal
 import sys
 import threading
+import time
 import weakref
 
 main = probe = stacks_probe = None
@@ -684,3 +686,35 @@ def do_greenlets():
         for g in children:
             if g:
                 g.switch()
+
+
+# ---- the end of the interpreter
+
+
+class Last:
+    """Its finalizer runs when modules are torn down, without a name to rely on."""
+
+    def __init__(self, probe, write, path):
+        # repr, unlike json, is there to the very end.
+        self.probe, self.write, self.path, self.as_text = probe, write, path, repr
+
+    def __del__(self):
+        self.probe()
+        self.write(self.path, self.as_text)
+
+
+def do_at_exit():
+    """The truth is written by those who are there at the end."""
+    sys.modules["stacks_scenarios"].last = Last(probe, main.write_truth, sys.argv[2])
+
+    def at_exit():
+        recursive(2)
+        list(map(lambda x: probe(), [1]))
+        run_threads(2, in_thread, 3)
+
+    # After 3.12 no thread can be started in there.
+    if sys.version_info < (3, 12):
+        atexit.register(at_exit)
+    else:
+        atexit.register(recursive, 2)
+    probe()

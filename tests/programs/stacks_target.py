@@ -24,6 +24,8 @@ heads = set()  # (function, file, line) of the innermost frame where only the pr
 lock = threading.RLock()
 HITS = (stacks_probe.hit_malloc, stacks_probe.hit_raw, stacks_probe.hit_object,
         stacks_probe.hit_malloc)
+if hasattr(sys, "gettotalrefcount"):
+    HITS = HITS[:1]  # the debug hooks ask libc for more than they were asked for
 hits = {"chosen": HITS, "next": 0}
 
 
@@ -67,12 +69,18 @@ def scenario(function):
     return function
 
 
-def write_truth(path):
-    with open(path + ".tmp", "w") as f:
-        json.dump({"heads": sorted(heads), "stacks": [
-            {"size": size, "count": count, "truncated": truncated, "frames": frames}
-            for (truncated, frames), (size, count) in truth.items()]}, f)
-    os.rename(path + ".tmp", path)
+def write_truth(path, as_text=json.dumps, _truth=truth, _heads=heads, _sorted=sorted, _open=os.open,
+                _flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _write=os.write, _close=os.close,
+                _rename=os.rename):
+    """Names nothing but its arguments: it may run when modules have been torn down."""
+    data = as_text({"heads": _sorted(_heads), "stacks": [
+        {"size": size, "count": count, "truncated": truncated, "frames": frames}
+        for (truncated, frames), (size, count) in _truth.items()]}).encode()
+    f = _open(path + ".tmp", _flags)
+    while data:
+        data = data[_write(f, data):]
+    _close(f)
+    _rename(path + ".tmp", path)
 
 
 def main():

@@ -37,7 +37,7 @@ static inline void write_steps(struct sim *s, int steps, const struct capture_li
 
 	assert_int_equal(capture_create(path, s->stacks, limits, &w), 0);
 	for (int i = 0; i < steps; i++) {
-		sim_step(s, i < 10 ? 20 : 1, 30, 1);
+		sim_step(s, i < 10 ? 20 : i % 2, 30, 1);
 		assert_int_equal(capture_append(w, &s->now), 0);
 	}
 	assert_int_equal(capture_finish(w), 0);

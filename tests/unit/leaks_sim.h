@@ -13,13 +13,10 @@
 #include "leaks_verdict.h"
 #include "sampling_tables.h"
 
-#define SIM_SPAN     600.0 /* seconds watched */
-#define SIM_LOOKS    60
-#define SIM_STEP     0.1
-#ifndef SIM_INTERVAL
-#define SIM_INTERVAL (64 << 10)
-#endif
-#define SIM_FOREVER  1e30
+#define SIM_SPAN    600.0 /* seconds watched */
+#define SIM_LOOKS   60
+#define SIM_STEP    0.1
+#define SIM_FOREVER 1e30
 
 struct sim_block {
 	double birth, death;
@@ -53,12 +50,12 @@ static inline double sim_exponential(struct sim *s, double mean)
 	return -mean * log(sim_uniform(s));
 }
 
-static inline void sim_init(struct sim *s, u64 seed)
+static inline void sim_init(struct sim *s, u64 seed, u64 interval)
 {
 	*s = (struct sim){
 		.rng = pht_rng_seed(seed, 1),
 		.truth_rng = pht_rng_seed(seed, 2),
-		.interval = SIM_INTERVAL,
+		.interval = interval,
 		.span = SIM_SPAN,
 	};
 	sampling_tables_fill(s->log_table, NULL);

@@ -120,6 +120,7 @@ static void a_full_disk(void **state)
 	assert_int_equal(capture_append(w, &s.now), -EFBIG);
 	data = read_file(&len);
 	assert_true(good > 2);
+	assert_int_equal(len, capture_written(w)); /* no half block is left */
 	assert_int_equal(count_snapshots(data, len, &trouble), good);
 	free(data);
 	/* Room again: it goes on, and nothing of what was new in between is missing. */

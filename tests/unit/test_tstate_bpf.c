@@ -141,7 +141,7 @@ static void test_musl_list(void **state)
 		py.proc.flags |= PHT_PROC_MUSL;
 		py_store();
 		assert_false(found()); /* what lies there is no key */
-		shim_poke(PY_RUNTIME + off->rt_interp_main, PY_INTERP);
+		shim_poke(PY_RUNTIME + off->rt_interp_head, PY_INTERP);
 		assert_false(found()); /* an empty list */
 		shim_poke(PY_INTERP + off->in_threads_head, OTHER);
 		assert_false(found());
@@ -149,11 +149,11 @@ static void test_musl_list(void **state)
 		assert_true(found());
 		shim_poke(OTHER + off->ts_next, OTHER); /* a list that bites its tail */
 		assert_false(found());
-		/* 64 looks: the last one finds it, one more would be too many. */
-		for (int i = 0; i < 63; i++) {
+		/* One step for the interpreter, and the last one finds it; one more is too many. */
+		for (int i = 0; i < LIST_STEPS - 2; i++) {
 			py_tstate(first + i * 0x1000, PY_TP2);
 			shim_poke(first + i * 0x1000 + off->ts_next,
-				  i < 62 ? first + (i + 1) * 0x1000 : PY_TSTATE);
+				  i < LIST_STEPS - 3 ? first + (i + 1) * 0x1000 : PY_TSTATE);
 		}
 		shim_poke(PY_INTERP + off->in_threads_head, first);
 		assert_true(found());
@@ -166,6 +166,75 @@ static void test_musl_list(void **state)
 		key_set(0, 0);
 		assert_false(found());
 	}
+}
+
+#define INNER	     (PY_TSTATE + 0x20000)
+#define INNER_INTERP (PY_INTERP + 0x100000)
+#define INNER_FRAME  200
+#define INNER_CFRAME 0x00007f2700000000ull
+
+/* A sub-interpreter's thread state for our thread; its only frame, or none. */
+static void add_inner(__u64 frame)
+{
+	const struct pht_pyoffsets *off = &py.proc.off;
+
+	shim_poke(PY_RUNTIME + off->rt_interp_main, PY_INTERP);
+	shim_poke(PY_RUNTIME + off->rt_interp_head, INNER_INTERP);
+	shim_poke(PY_INTERP + off->in_threads_head, PY_TSTATE);
+	shim_poke(PY_INTERP + off->in_next, 0);
+	shim_mem(INNER_INTERP, 0x2000);
+	py_tstate(INNER, PY_TP);
+	shim_mem(INNER_CFRAME, 0x40);
+	shim_poke(INNER + off->ts_frame, off->cf_frame == PHT_ABSENT ? frame : INNER_CFRAME);
+	if (off->cf_frame != PHT_ABSENT)
+		shim_poke(INNER_CFRAME + off->cf_frame, frame);
+}
+
+/* GIL released in a sub-interpreter that runs inside a call of the main one's. */
+static void test_inner(void **state)
+{
+	(void)state;
+	for (__u32 minor = 8; minor <= 11; minor++) {
+		const struct pht_pyoffsets *off = &py.proc.off;
+
+		init(minor);
+		add_inner(PY_FRAME(INNER_FRAME));
+		shim_poke(INNER_INTERP + off->in_threads_head, INNER);
+		shim_poke(INNER_INTERP + off->in_next, PY_INTERP);
+		py_frame(INNER_FRAME, PY_CODE(9), 1, 0, 0);
+		shim_poke(PY_RUNTIME + off->rt_tstate_current, 0);
+		key_set(0, PY_TSTATE);
+		assert_int_equal(pht_walk(), 0);
+		assert_int_equal(py.th->stack.nframes, 1);
+		assert_int_equal(py.th->stack.frames[0].code, PY_CODE(9));
+		/* It is there, but nothing runs in it. */
+		add_inner(0);
+		shim_poke(INNER_INTERP + off->in_threads_head, INNER);
+		shim_poke(INNER_INTERP + off->in_next, PY_INTERP);
+		assert_true(found());
+		/* With the GIL there is no doubt. */
+		shim_poke(PY_RUNTIME + off->rt_tstate_current, PY_TSTATE);
+		assert_true(found());
+	}
+}
+
+/* 3.15 has no key: the list, past thread states with only a frame at the bottom. */
+static void test_no_key(void **state)
+{
+	const struct pht_pyoffsets *off = &py.proc.off;
+
+	(void)state;
+	init(15);
+	assert_int_equal(off->rt_autotss_key, PHT_ABSENT);
+	add_inner(PY_FRAME(INNER_FRAME));
+	shim_poke(INNER_INTERP + off->in_threads_head, INNER);
+	shim_poke(INNER_INTERP + off->in_next, PY_INTERP);
+	py_frame(INNER_FRAME, 0, 0, 3, 0);
+	shim_poke(PY_TP + PY_STATIC_AT, 0);
+	assert_true(found());
+	py_frame(INNER_FRAME, PY_CODE(9), 1, 0, 0);
+	assert_int_equal(pht_walk(), 0);
+	assert_int_equal(py.th->stack.nframes, 1);
 }
 
 static void test_nothing(void **state)
@@ -201,6 +270,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_static_tls, teardown),
 		cmocka_unit_test_teardown(test_dtv, teardown),
 		cmocka_unit_test_teardown(test_musl_list, teardown),
+		cmocka_unit_test_teardown(test_inner, teardown),
+		cmocka_unit_test_teardown(test_no_key, teardown),
 		cmocka_unit_test_teardown(test_nothing, teardown),
 	};
 
