@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Runs the integration tests, one file after another, or those named: leak, exact ...
+# Runs the integration tests, one file after another, or those named: leak, exact ..., or all.
 # They need root and BPF; without, they are skipped loudly, and with CI=1 or
 # PHT_REQUIRE_BPF=1 they fail.
 set -u
@@ -8,7 +8,10 @@ cd "$(dirname "$0")/integration" || exit 1
 
 # Not the caller's: pyenv and the like put their own python3 first.
 python=${PHT_TEST_PYTHON:-/usr/bin/python3}
-[ $# -gt 0 ] || set -- $(ls test_*.py | sed 's/^test_//; s/\.py$//')
+# Not by default, for their length: leaks (5 minutes) and stacks.
+[ $# -gt 0 ] || set -- cli docs errors exact leak survive tramp tramp_exact tramp_hooks \
+	pymalloc census rss record
+[ "$1" != all ] || set -- $(ls test_*.py | sed 's/^test_//; s/\.py$//')
 
 failed=
 for name in "$@"; do
