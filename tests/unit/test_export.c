@@ -149,7 +149,7 @@ struct counts {
 
 static void count_sample(struct proto in, struct counts *c)
 {
-	struct proto part;
+	struct proto part = {0};
 	u32 field;
 	u64 value;
 
@@ -171,7 +171,7 @@ static void pprof_adds_up(void **state)
 {
 	struct counts c = {0};
 	struct exported e;
-	struct proto in, part;
+	struct proto in = {0}, part = {0};
 	struct sim s;
 	double blocks = 0;
 	size_t len;
