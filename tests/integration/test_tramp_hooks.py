@@ -60,7 +60,9 @@ class HooksCase(harness.TestCase):
         # memray's import runs code that is gone by the time that its name is looked up.
         names = ("code_gone", "name_unreadable")
         lost = {k: v for k, v in report["losses"].items() if v and k not in names}
-        if gaps:
+        if gaps is None:  # whether it shows depends on when we look, once a second
+            lost.pop("table_gap", None)
+        elif gaps:
             self.assertGreaterEqual(lost.pop("table_gap"), gaps)
         self.assertEqual(lost, {})
         found = {}
@@ -181,7 +183,8 @@ class Memray(HooksCase):
         self.assertGreater(t.ask("memray_stop"), 40000)
         t.ask("third")
         t.ask("drop_second")
-        rows = self.rows(t, tracer, 0)
+        # memray takes GOT slots of ours for a while.
+        rows = self.rows(t, tracer, None)
         for name in ("first", "second", "dropped"):
             self.assert_live(rows[name], name, False, 1.1)
         self.assert_row(rows, "third", True, 1.1)
