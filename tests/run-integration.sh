@@ -8,9 +8,9 @@ cd "$(dirname "$0")/integration" || exit 1
 
 # Not the caller's: pyenv and the like put their own python3 first.
 python=${PHT_TEST_PYTHON:-/usr/bin/python3}
-# Not by default, for their length: leaks (5 minutes) and stacks.
-[ $# -gt 0 ] || set -- cli docs errors exact leak survive tramp tramp_exact tramp_hooks \
-	pymalloc census rss record
+# Not by default: leaks and stacks for their length, tramp_hooks because it installs memray.
+[ $# -gt 0 ] || set -- cli docs errors exact leak survive tramp tramp_exact pymalloc census rss \
+	record
 [ "$1" != all ] || set -- $(ls test_*.py | sed 's/^test_//; s/\.py$//')
 
 failed=
