@@ -84,8 +84,10 @@ def write_truth(path, as_text=json.dumps, _truth=truth, _heads=heads, _sorted=so
 
 
 def main():
+    import stacks_more
     import stacks_scenarios
-    stacks_scenarios.prepare(sys.modules["__main__"], sys.argv[1])
+    for module in (stacks_scenarios, stacks_more):
+        module.prepare(sys.modules["__main__"], sys.argv[1])
     rounds, names = int(sys.argv[3]), sys.argv[4:]
     print(json.dumps({"ready": os.getpid(), "scenarios": sorted(scenarios)}), flush=True)
     sys.stdin.readline()
