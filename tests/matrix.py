@@ -104,8 +104,8 @@ def describe(interpreter):
         origin = "pyenv"
     else:
         origin = os.path.basename(interpreter.path)
-    needed = subprocess.run(["readelf", "-d", os.path.realpath(interpreter.root + interpreter.path)],
-                            stdout=subprocess.PIPE, check=True).stdout
+    path = os.path.realpath(interpreter.root + interpreter.path)
+    needed = subprocess.run(["readelf", "-d", path], stdout=subprocess.PIPE, check=True).stdout
     kind = "shared library" if b"[libpython" in needed else "static"
     return "%s, %s%s" % (origin, kind, ", `--with-pydebug`" if told["debug"] else "")
 
@@ -183,7 +183,7 @@ def main():
         f.write(HEAD % {"kernel": os.uname().release, "machine": os.uname().machine,
                         "total": summary[0].upper() + summary[1:]})
         f.write("\n".join(lines) + "\n\n")
-        f.writelines("[%d] %s\n" % (i + 1, text) for i, text in enumerate(notes))
+        f.writelines("- [%d] %s\n" % (i + 1, text) for i, text in enumerate(notes))
     return 1 if total.wrong() or not total.samples else 0
 
 

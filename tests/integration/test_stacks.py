@@ -8,7 +8,6 @@ the same over more builds and writes docs/matrix.md.
 import os
 import subprocess
 import sys
-import unittest
 
 import harness
 import stacks
