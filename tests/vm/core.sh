@@ -18,6 +18,8 @@ export PHT_REQUIRE_BPF=1
 export PHT_DEADLINE="${PHT_DEADLINE:-200}"
 export PHT_EXACT_CALLS="${PHT_EXACT_CALLS:-500}"
 export PHT_EXACT_FEW="${PHT_EXACT_FEW:-100}"
+# A trap is so dear here that few samples fit into the default --max-overhead.
+export PHT_LEAK_SECONDS="${PHT_LEAK_SECONDS:-30}"
 export PHT_SLOWER_AT_MOST="${PHT_SLOWER_AT_MOST:-5}"
 # The distribution's own, and one that is built otherwise, where there is one.
 distribution=$(/usr/bin/python3 -c 'import sys; print(sys.version.split()[0])')
