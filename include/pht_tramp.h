@@ -18,7 +18,7 @@
 #ifndef PHT_TRAMP_H
 #define PHT_TRAMP_H
 
-#define PHT_TRAMP_VERSION 2
+#define PHT_TRAMP_VERSION 3
 #define PHT_TRAMP_NAME	  "pyheaptrace"	     /* of the memfd, as /proc/PID/maps shows it */
 #define PHT_TRAMP_MAGIC	  0x31504d5254544850 /* "PHTTRMP1" */
 
@@ -146,6 +146,8 @@
 #define PHT_FIX_SMALL 0x100
 /* The compare-and-exchange loop that a stopped thread is sent through. */
 #define PHT_TRAMP_SWAP PHT_ENTRY(PHT_TFN_NR)
+/* In the header: where the tables are, for the page to restore when nobody else does. */
+#define PHT_TRAMP_HOME (PHT_TRAMP_ORIG + 8 * PHT_TFN_NR)
 
 /* Per-thread words: in glibc's thread block from %fs:0x38, or in a slot. */
 #define PHT_TCB_OFFSET 0x38
@@ -175,6 +177,7 @@ struct pht_tramp_header {
 	__u32 big_mode;
 	__u32 pad[9];
 	__u64 orig[PHT_TFN_NR];
+	__u64 home[PHT_TFN_TABLES]; /* where CPython keeps these pointers; 0 = nowhere */
 };
 
 struct pht_tramp_fix {
@@ -216,6 +219,7 @@ struct pht_tramp_ctl {
 #define PHT_STATE_WIPE	2 /* the data region is wiped in children */
 
 _Static_assert(__builtin_offsetof(struct pht_tramp_header, orig) == PHT_TRAMP_ORIG, "orig");
+_Static_assert(__builtin_offsetof(struct pht_tramp_header, home) == PHT_TRAMP_HOME, "home");
 _Static_assert(__builtin_offsetof(struct pht_tramp_header, small_max) == PHT_TRAMP_SMALL_MAX,
 	       "small_max");
 _Static_assert(__builtin_offsetof(struct pht_tramp_header, big_mode) == PHT_TRAMP_BIG_MODE,

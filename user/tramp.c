@@ -133,6 +133,7 @@ void tramp_free(struct tramp *t)
 		close(t->mem);
 	if (t->region.fd >= 0)
 		close(t->region.fd);
+	tramp_leftovers_free(&t->left);
 	free(t->params.set);
 	free(t);
 }

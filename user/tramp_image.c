@@ -90,12 +90,31 @@ int tramp_image_build(const struct tramp_image_spec *spec, u8 *image)
 	if (spec->big_mode != PHT_TRAMP_BIG_RAW && spec->big_mode != PHT_TRAMP_BIG_COUNT)
 		return -EINVAL;
 	memcpy(hdr.orig, spec->orig, sizeof(hdr.orig));
+	memcpy(hdr.home, spec->home, sizeof(hdr.home));
 	fill_log2(table);
 	memcpy(image, src->code, PHT_TRAMP_CODE_SIZE);
 	fill_operands(src, spec, image);
 	memcpy(image, &hdr, sizeof(hdr));
 	memcpy(image + PHT_TRAMP_LOG2, table, sizeof(table));
 	return 0;
+}
+
+/*
+ * What stands at the sites is the kernel's while a probe is there: that of a
+ * living tracer, or of one that is about to be gone.
+ */
+static void take_sites(u8 *image, const u8 *from)
+{
+	static const u8 lengths[] = {
+		[PHT_SITE_NOP1] = 1,
+		[PHT_SITE_NOP5] = 5,
+		[PHT_SITE_NOP10] = 10,
+	};
+
+	for (u32 kind = PHT_SITE_NOP1; kind < ARRAY_SIZE(lengths); kind++) {
+		memcpy(image + PHT_SITE_ALLOC(kind), from + PHT_SITE_ALLOC(kind), lengths[kind]);
+		memcpy(image + PHT_SITE_FREE(kind), from + PHT_SITE_FREE(kind), lengths[kind]);
+	}
 }
 
 bool tramp_image_parse(const u8 *image, struct tramp_image_spec *spec)
@@ -113,7 +132,11 @@ bool tramp_image_parse(const u8 *image, struct tramp_image_spec *spec)
 	s.small_max = hdr.small_max;
 	s.big_mode = hdr.big_mode;
 	memcpy(s.orig, hdr.orig, sizeof(s.orig));
-	if (tramp_image_build(&s, want) || memcmp(want, image, PHT_TRAMP_CODE_SIZE))
+	memcpy(s.home, hdr.home, sizeof(s.home));
+	if (tramp_image_build(&s, want))
+		return false;
+	take_sites(want, image);
+	if (memcmp(want, image, PHT_TRAMP_CODE_SIZE))
 		return false;
 	*spec = s;
 	return true;

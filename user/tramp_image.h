@@ -18,14 +18,19 @@ struct tramp_image_spec {
 	u64 small_max;	      /* largest mem or obj request counted before the call */
 	u32 big_mode;	      /* PHT_TRAMP_BIG_* */
 	u64 orig[PHT_TFN_NR]; /* 0 = this entry is not to be used */
+	/*
+	 * Where the page puts the originals back when it finds itself left alone, by a
+	 * tracer that died or in a child of fork; 0 = nowhere.
+	 */
+	u64 home[PHT_TFN_TABLES];
 };
 
 /* Fill image[PHT_TRAMP_CODE_SIZE].  0, -EINVAL, or -ENOTSUP on this machine. */
 int tramp_image_build(const struct tramp_image_spec *spec, u8 *image);
 
 /*
- * Is this, byte for byte, an image that this build would make?  Then its
- * specification is stored.  The bytes come from a target.
+ * Is this, byte for byte but for probes at the sites, an image that this build
+ * would make?  Then its specification is stored.  The bytes come from a target.
  */
 bool tramp_image_parse(const u8 *image, struct tramp_image_spec *spec);
 

@@ -5,12 +5,10 @@
 #ifdef __x86_64__
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 
 #include "procmem.h"
 
@@ -85,33 +83,29 @@ static int make_memfd(struct maker *m)
 }
 
 /*
- * The target's other threads may have put another file under this number.
- * Looked at through O_PATH first, so that nothing else is ever opened or
- * written: an empty, nameless file of the kernel's tmpfs that takes seals.
+ * The target's other threads may have put another file under this number:
+ * this is an empty, nameless file of the kernel's tmpfs that takes seals.
+ * Locked, so that no other tracer takes it for something left behind.
  */
 static int open_memfd(struct maker *m)
 {
-	AUTO_CLOSE int path_fd = -1;
+	struct tramp_region file;
 	AUTO_CLOSE int fd = -1;
-	struct statfs fs;
 	struct stat st;
 	char path[64];
+	int err;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%lld", (int)inject_tid(m->in),
 		 (long long)m->remote_fd);
-	path_fd = open(path, O_PATH | O_CLOEXEC);
-	if (path_fd < 0)
-		return -errno;
-	if (fstat(path_fd, &st) || fstatfs(path_fd, &fs))
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_nlink || st.st_size || (long)fs.f_type != TMPFS_MAGIC)
-		return -EPROTO;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	fd = tramp_memfd_open(path, &st);
 	if (fd < 0)
-		return -errno;
-	if (fcntl(fd, F_GET_SEALS) & ~F_SEAL_EXEC)
+		return fd;
+	if (st.st_size || fcntl(fd, F_GET_SEALS) & ~F_SEAL_EXEC)
 		return -EPROTO;
+	file.fd = fd;
+	err = tramp_region_lock(&file, m->req->pid);
+	if (err)
+		return err;
 	m->ino = st.st_ino;
 	m->fd = TAKE_FD(fd);
 	return 0;
@@ -135,17 +129,22 @@ static int fill_memfd(struct maker *m)
 	return 0;
 }
 
-/* The kernel chooses the place, so nothing can be in the way and nothing is at address 0. */
-static int reserve(struct maker *m)
+/*
+ * The kernel chooses the place, so nothing can be in the way and nothing is at
+ * address 0.  The code reserves the room for the data as well: whatever becomes
+ * of us, what is there bears our name.
+ */
+static int map_code(struct maker *m)
 {
 	s64 ret;
-	int err = call(m, SYS_mmap, &ret, 0, PHT_TRAMP_SIZE, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, (u64)-1, 0);
+	int err = call(m, SYS_mmap, &ret, 0, PHT_TRAMP_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+		       (u64)m->remote_fd, 0);
 
 	if (err)
 		return err;
 	if (ret < 0) {
-		m->req->why = "it has no room for another mapping";
+		m->req->why = ret == -ENOMEM ? "it has no room for another mapping"
+					     : "a security policy forbids it executable memory";
 		return ret > -4096 ? (int)ret : -EPROTO;
 	}
 	if ((u64)ret < LOW_LIMIT || (u64)ret > HIGH_LIMIT - PHT_TRAMP_SIZE || ret & 4095)
@@ -154,17 +153,18 @@ static int reserve(struct maker *m)
 	return 0;
 }
 
-static int map_code(struct maker *m)
+static int map_data(struct maker *m)
 {
+	u64 at = m->base + PHT_TRAMP_CODE_SIZE;
 	s64 ret;
-	int err = call(m, SYS_mmap, &ret, m->base, PHT_TRAMP_CODE_SIZE, PROT_READ | PROT_EXEC,
-		       MAP_PRIVATE | MAP_FIXED, (u64)m->remote_fd, 0);
+	int err = call(m, SYS_mmap, &ret, at, PHT_TRAMP_SIZE - PHT_TRAMP_CODE_SIZE,
+		       PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, (u64)-1, 0);
 
 	if (err)
 		return err;
-	if ((u64)ret == m->base)
+	if ((u64)ret == at)
 		return 0;
-	m->req->why = "a security policy forbids it executable memory";
+	m->req->why = "it has no room for another mapping";
 	return ret < 0 && ret > -4096 ? (int)ret : -EPROTO;
 }
 
@@ -192,9 +192,9 @@ static int make(struct maker *m)
 	if (!err)
 		err = fill_memfd(m);
 	if (!err)
-		err = reserve(m);
-	if (!err)
 		err = map_code(m);
+	if (!err)
+		err = map_data(m);
 	if (!err)
 		err = wipe_on_fork(m);
 	call(m, SYS_close, &ret, (u64)m->remote_fd, 0, 0, 0, 0, 0);

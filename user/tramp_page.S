@@ -329,6 +329,7 @@ SYM(any_slow):
 SYM(sampled):
 	call	SYM(decide)
 	jnz	1f
+	call	SYM(orphaned)
 	jmp	*%r11
 1:	push	%r10
 	push	%r8
@@ -342,6 +343,9 @@ SYM(sampled):
 	mov	%rax, %rdi
 /* rdi = address, esi = who, rdx = bytes, rcx = R, rax = what to return, rsp -> caller. */
 SYM(taken):
+	mov	CTL(PHT_CTL_GEN), %r11d
+	call	SYM(watched)
+	je	SYM(abandoned)
 	call	SYM(insert)
 	lock incq CTL(PHT_CTL_SAMPLES)
 SYM(report):
@@ -355,6 +359,85 @@ SYM(report):
 	ret
 SYM(failed):
 	lock incq CTL(PHT_CTL_FAILED)
+	ret
+
+/*
+ * Probes are there before this is enabled and go after it is disabled: one
+ * that is gone went with the tracer.  The parameters may be a new tracer's by
+ * now, hence the exchange; who was called through a table knows that it is
+ * mapped.
+ */
+SYM(abandoned):
+	push	%rax
+	mov	%r11d, %eax
+	xor	%r9d, %r9d
+	test	%eax, %eax
+	jz	1f
+	lock cmpxchg %r9d, CTL(PHT_CTL_GEN)
+	jne	1f
+	lock incq CTL(PHT_CTL_EXPIRED)
+	cmp	$PHT_TS_OBJ, %esi
+	ja	1f
+	call	SYM(go_home)
+1:	pop	%rax
+	ret
+
+/* Zero flag: the byte at the site in use is as we wrote it.  Only r9 is lost. */
+SYM(watched):
+	mov	CTL(PHT_CTL_SITE), %r9d
+	cmp	$PHT_SITE_NOP1, %r9d
+	je	1f
+	cmp	$PHT_SITE_NOP5, %r9d
+	je	2f
+	cmp	$PHT_SITE_NOP10, %r9d
+	je	3f
+	test	%rsp, %rsp	/* no site, no probe: nothing to miss */
+	ret
+1:	cmpb	$0x90, SYM(alloc_nop1)(%rip)
+	ret
+2:	cmpb	$0x0f, SYM(alloc_nop5)(%rip)
+	ret
+3:	cmpb	$0x66, SYM(alloc_nop10)(%rip)
+	ret
+
+/*
+ * r8d = who was called, and there was no mark: a child of fork, whose data read
+ * as zeros, goes home, for nobody comes to restore its tables.  As go_home.
+ */
+SYM(orphaned):
+	cmpl	$0, CTL(PHT_CTL_STATE)
+	jne	1f
+	cmp	$PHT_TS_OBJ, %r8d
+	jbe	SYM(go_home)
+1:	ret
+
+/*
+ * Put the originals back where our entries still stand.  Each exchange is
+ * whole, and a table with pointers of both kinds works as well.  rax, rcx and
+ * r9 are lost.
+ */
+SYM(go_home):
+	push	%rdx
+	push	%rsi
+	push	%rdi
+	lea	BASE + PHT_ENTRY(0)(%rip), %rdi
+	lea	HDR(PHT_TRAMP_ORIG), %rsi
+	mov	$PHT_TFN_TABLES, %ecx
+1:	mov	(PHT_TRAMP_HOME - PHT_TRAMP_ORIG)(%rsi), %rdx
+	test	%rdx, %rdx
+	jz	2f
+	mov	%rdi, %rax
+	cmp	%rax, (%rdx)
+	jne	2f
+	mov	(%rsi), %r9
+	lock cmpxchg %r9, (%rdx)
+2:	add	$(PHT_ENTRY(1) - PHT_ENTRY(0)), %rdi
+	add	$8, %rsi
+	dec	%ecx
+	jnz	1b
+	pop	%rdi
+	pop	%rsi
+	pop	%rdx
 	ret
 
 /* A mem or obj request that pymalloc does not serve, or nobody knows who does. */
@@ -412,6 +495,10 @@ SYM(count):
 	pop	%rax
 	mov	%rax, %rdi
 	jnz	SYM(taken)
+	push	%rax
+	mov	%esi, %r8d
+	call	SYM(orphaned)
+	pop	%rax
 1:	ret
 
 /*

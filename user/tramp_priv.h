@@ -4,6 +4,7 @@
 #define PHT_TRAMP_PRIV_H
 
 #include "tramp.h"
+#include "tramp_leftover.h"
 #include "tramp_tables.h"
 
 /* The filter and the set, as they are in the data region. */
@@ -21,6 +22,7 @@ struct tramp {
 	struct tramp_params params;
 	struct tramp_tables tables;
 	struct tramp_region region;
+	struct tramp_leftovers left;
 	struct inject_gadgets gadgets;
 	u32 gen;
 	u32 site;

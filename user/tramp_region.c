@@ -3,14 +3,40 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "procmem.h"
 
 static bool is_ours(const struct proc_map *m)
 {
 	return m->inode && m->x && !strcmp(m->path, "/memfd:" PHT_TRAMP_NAME);
+}
+
+bool tramp_map_is_partial(const struct proc_map *m)
+{
+	return is_ours(m) && !m->w && !m->shared && !m->offset &&
+	       m->end - m->start == PHT_TRAMP_SIZE;
+}
+
+/* Looked at through O_PATH first, so that nothing else is ever opened. */
+int tramp_memfd_open(const char *path, struct stat *st)
+{
+	AUTO_CLOSE int path_fd = open(path, O_PATH | O_CLOEXEC);
+	struct statfs fs;
+	char again[64];
+	int fd;
+
+	if (path_fd < 0)
+		return -errno;
+	if (fstat(path_fd, st) || fstatfs(path_fd, &fs))
+		return -errno;
+	if (!S_ISREG(st->st_mode) || st->st_nlink || (long)fs.f_type != TMPFS_MAGIC)
+		return -EPROTO;
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", path_fd);
+	fd = open(again, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
 }
 
 static bool data_follows(const struct proc_maps *maps, u64 base)
@@ -46,7 +72,7 @@ int tramp_regions_find(pid_t pid, int mem, const struct proc_maps *maps, struct 
 	(void)pid;
 	*out = (struct tramp_regions){0};
 	for (size_t i = 0; i < maps->n; i++) {
-		if (!is_ours(&maps->v[i]))
+		if (!is_ours(&maps->v[i]) || tramp_map_is_partial(&maps->v[i]))
 			continue;
 		out->total++;
 		if (out->n < TRAMP_REGIONS_MAX && verify(mem, maps, &maps->v[i], &out->v[out->n]))

@@ -4,6 +4,7 @@
 #define PHT_TRAMP_REGION_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "inject.h"
@@ -22,8 +23,14 @@ struct tramp_region {
 struct tramp_regions {
 	struct tramp_region v[TRAMP_REGIONS_MAX]; /* those that verify; fd -1 */
 	int n;
-	int total; /* mappings with our name, verified or not */
+	int total; /* mappings with our name, verified or not, that may be in use */
 };
+
+/* Code without data: whoever was making it was killed, or is at it. */
+bool tramp_map_is_partial(const struct proc_map *m);
+
+/* A nameless file of the kernel's tmpfs, and nothing else: an fd and its *st, or -errno. */
+int tramp_memfd_open(const char *path, struct stat *st);
 
 /* Mappings of earlier attaches.  0 or -errno. */
 int tramp_regions_find(pid_t pid, int mem, const struct proc_maps *maps, struct tramp_regions *out);

@@ -120,6 +120,7 @@ static int prepare(struct tramp *t, struct inject *in)
 	struct pht_tramp_ctl c;
 	int err = tramp_ctl_get(t, &c);
 
+	tramp_leftovers_clear(&t->left, in);
 	if (!err && (c.state & PHT_STATE_DIRTY))
 		err = remote_madvise(t, in, PHT_TRAMP_FILTER, MADV_DONTNEED);
 	if (!err && (c.state & PHT_STATE_WIPE) != wipe)

@@ -67,9 +67,15 @@ static bool fits(int mem, const struct tramp_tables *t, const struct tramp_regio
 
 	if (memcmp(orig + PHT_TFN_TABLES, libc, sizeof(*libc) * (PHT_TFN_NR - PHT_TFN_TABLES)))
 		return false;
-	for (int fn = 0; fn < PHT_TFN_TABLES; fn++)
+	for (int fn = 0; fn < PHT_TFN_TABLES; fn++) {
+		u64 home = region->spec.home[fn];
+
+		/* It puts pointers back by itself: there, or not at all. */
+		if (home && home != tramp_slot_addr(t, fn))
+			return false;
 		if (tramp_slot_state(mem, t, region, fn) == SLOT_FOREIGN)
 			return false;
+	}
 	return true;
 }
 
@@ -154,6 +160,7 @@ int tramp_tables_spec(const struct tramp_tables *t, const struct tramp_regions *
 		if (!is_code(maps, word))
 			return -ENOEXEC;
 		spec.orig[fn] = word;
+		spec.home[fn] = tramp_slot_addr(t, fn);
 	}
 	spec.small_max = counting_of[mode].small_max;
 	spec.big_mode = counting_of[mode].big_mode;

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import zlib
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.path.join(TOP, "tests", "programs")
@@ -21,6 +22,8 @@ BIN = os.path.abspath(os.environ.get("PHT_BIN", os.path.join(TOP, "build", "pyhe
 SID_ROOT = os.environ.get("PHT_SID_ROOT", "/var/tmp/pht-roots/sid")
 # Generous: a deadline is for what hangs, not for what is slow.
 DEADLINE = float(os.environ.get("PHT_DEADLINE", "60"))
+# The long forms of the tests that have one, on every interpreter: hours.
+FULL = os.environ.get("PHT_FULL") == "1"
 MUST_HAVE_BPF = os.environ.get("CI") == "1" or os.environ.get("PHT_REQUIRE_BPF") == "1"
 
 SUPPORTED = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -156,11 +159,30 @@ def one_interpreter():
 def a_few_interpreters():
     """The distribution's (PGO, static) and the newest that is built otherwise."""
     found = interpreters()
+    if not found:
+        raise AssertionError("no supported Python on this host, or none that PHT_PYTHONS names")
     other = [i for i in found[1:] if not i.path.startswith("/usr/")]
     return found[:1] + other[-1:]
 
 
 # ---- processes
+
+
+def page_mappings(pid):
+    """How many pages of ours it holds."""
+    with open("/proc/%d/maps" % pid) as f:
+        return sum("memfd:pyheaptrace" in line for line in f)
+
+
+def page_descriptors(pid):
+    """Those of a page's file: open for a moment, while the page is being made."""
+    found = 0
+    for name in os.listdir("/proc/%d/fd" % pid):
+        try:
+            found += "memfd:pyheaptrace" in os.readlink("/proc/%d/fd/%s" % (pid, name))
+        except FileNotFoundError:
+            pass
+    return found
 
 
 def state(pid):
@@ -336,6 +358,24 @@ def each_of_a_few(test):
             with self.subTest(python=str(interpreter)):
                 test(self, interpreter)
     return run
+
+
+def each_of_a_few_or_one(test):
+    """As each_of_a_few; in the short form on one of them, which differs from test to test."""
+    @functools.wraps(test)
+    def run(self):
+        few = a_few_interpreters()
+        if not FULL:
+            few = [few[zlib.crc32(test.__name__.encode()) % len(few)]]
+        for interpreter in few:
+            with self.subTest(python=str(interpreter)):
+                test(self, interpreter)
+    return run
+
+
+def many_interpreters():
+    """All; a few in the short form."""
+    return interpreters() if FULL else a_few_interpreters()
 
 
 class TestCase(unittest.TestCase):

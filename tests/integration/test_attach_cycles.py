@@ -3,8 +3,8 @@
 """Attached and detached again and again: a busy server serves on, nothing grows,
 no signal is lost; and how long a thread stands still each time.
 
-PHT_CYCLES attaches to the server (30; the full run is 1000), PHT_STOPS_RUNS of
-each kind to measure the stops (10; the full run is 50).  On a machine with other
+PHT_CYCLES attaches to the server (10; with PHT_FULL=1 1000), PHT_STOPS_RUNS of
+each kind to measure the stops (4; with PHT_FULL=1 50).  On a machine with other
 work, run the latter under chrt -r 1: a thread that waits for a processor stands still
 as well, and whom that is due to nobody can tell.
 """
@@ -24,10 +24,10 @@ import unittest
 
 import harness
 
-CYCLES = int(os.environ.get("PHT_CYCLES", "30"))
-RUNS = int(os.environ.get("PHT_STOPS_RUNS", "10"))
+CYCLES = int(os.environ.get("PHT_CYCLES", "1000" if harness.FULL else "10"))
+RUNS = int(os.environ.get("PHT_STOPS_RUNS", "50" if harness.FULL else "4"))
 # A busy machine, such as one of CI's, takes its time to pass a processor on.
-MEDIAN_US = float(os.environ.get("PHT_STOPS_MEDIAN_US", "1000"))
+MEDIAN_US = float(os.environ.get("PHT_STOPS_MEDIAN_US", "1000" if harness.FULL else "20000"))
 CLIENTS = 4
 QUEUED = signal.SIGRTMIN + 2
 # Between rounds of each thread: busy, but not to the exclusion of all else at high priority.
@@ -44,10 +44,6 @@ def setUpModule():
 def maps(pid):
     with open("/proc/%d/maps" % pid) as f:
         return f.read().splitlines()
-
-
-def page_mappings(pid):
-    return sum("memfd:pyheaptrace" in line for line in maps(pid))
 
 
 def status(pid, key):
@@ -160,7 +156,7 @@ class ServerUnderLoad(harness.TestCase):
         for _ in range(5):
             self.cycle(pid)
         harness.wait_until("the server to be warm", lambda: load.served > 2000)
-        self.assertEqual(page_mappings(pid), 1)
+        self.assertEqual(harness.page_mappings(pid), 1)
         return self.ask_signals(port)["alarms"]
 
     def look(self, pid):
@@ -203,7 +199,7 @@ class ServerUnderLoad(harness.TestCase):
                            lambda: self.ask_signals(port)["queued"] >= signals.sent)
         self.assertEqual(self.ask_signals(port)["queued"], signals.sent)
         self.assertEqual(load.failed, [])
-        self.assertEqual(page_mappings(server.pid), 1)
+        self.assertEqual(harness.page_mappings(server.pid), 1)
         self.assertEqual(status(server.pid, "TracerPid"), "0")
         self.check_looks(looks)
         self.assertGreater(samples, CYCLES)
@@ -215,7 +211,7 @@ class ServerUnderLoad(harness.TestCase):
         server.child.stdin.close()
         self.assertEqual(server.child.wait(harness.DEADLINE), 0)
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_cycles(self, interpreter):
         self.check(interpreter)
 
@@ -297,12 +293,12 @@ class Stops(harness.TestCase):
         for values in ([max(a) for a, _ in found], [max(d) for _, d in found]):
             self.assertLess(statistics.median(values), MEDIAN_US)
 
-    def test_stops(self):
-        for interpreter in harness.a_few_interpreters():
-            for threads in (1, 64):
-                for fresh in (True, False):
-                    with self.subTest(python=str(interpreter), threads=threads, fresh=fresh):
-                        self.check(interpreter, threads, fresh)
+    @harness.each_of_a_few_or_one
+    def test_stops(self, interpreter):
+        for threads in (1, 64):
+            for fresh in (True, False):
+                with self.subTest(threads=threads, fresh=fresh):
+                    self.check(interpreter, threads, fresh)
 
 
 if __name__ == "__main__":

@@ -37,11 +37,6 @@ def tearDownModule():
     shutil.rmtree(library_dir)
 
 
-def page_mappings(pid):
-    with open("/proc/%d/maps" % pid) as f:
-        return sum("memfd:pyheaptrace" in line for line in f)
-
-
 class CompanyCase(harness.TestCase):
     def guest(self, interpreter, prefix=(), options=(), **env):
         target = Guest(interpreter, prefix, options, env=dict(os.environ, **env))
@@ -121,8 +116,8 @@ class Modes(CompanyCase):
 
     def test_pythonmalloc(self):
         tried = set()
-        for interpreter in harness.interpreters():
-            for mode in DEBUG_MODES:
+        for interpreter in harness.many_interpreters():
+            for mode in DEBUG_MODES if harness.FULL else DEBUG_MODES[:4]:
                 if not self.works_here(interpreter, mode):
                     continue
                 tried.add(mode)
@@ -132,17 +127,17 @@ class Modes(CompanyCase):
                     target.close()
         self.assertGreaterEqual(tried, {"debug", "malloc", "malloc_debug", "pymalloc"})
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_development_mode(self, interpreter):
         self.assert_sees(self.guest(interpreter, options=("-Xdev",)))
 
 
 class Tracemalloc(CompanyCase):
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_from_the_start(self, interpreter):
         self.assert_sees(self.guest(interpreter, options=("-Xtracemalloc",)))
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_started_and_stopped_after_us(self, interpreter):
         target = self.guest(interpreter)
         tracer = self.attach(target.pid)
@@ -152,7 +147,7 @@ class Tracemalloc(CompanyCase):
         self.assert_counted(self.detach(tracer), 3, 3, more=COUNT)
         self.assert_sees(target)
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_stopped_when_we_are_gone(self, interpreter):
         """It keeps our pointers, and puts them back."""
         target = self.guest(interpreter)
@@ -162,9 +157,9 @@ class Tracemalloc(CompanyCase):
         target.ask("trace stop")
         target.ask("blocks %d %d" % (COUNT, SIZE))
         self.assert_sees(target, missed=UNTIL_IT_LOOKS)
-        self.assertEqual(page_mappings(target.pid), 1)
+        self.assertEqual(harness.page_mappings(target.pid), 1)
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_stopped_under_us(self, interpreter):
         """It puts back what was before us: that is said, and a new attach sees."""
         target = self.guest(interpreter)
@@ -181,7 +176,7 @@ class Tracemalloc(CompanyCase):
 
 
 class OtherHooks(CompanyCase):
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_allocator_set_after_us(self, interpreter):
         target = self.guest(interpreter)
         library = interpreter.inside(shutil.copy(os.path.join(library_dir, "ledger.so"),
@@ -194,11 +189,11 @@ class OtherHooks(CompanyCase):
         # Its calls still lead through the page, which is off, then on again.
         target.ask("blocks %d %d" % (COUNT, SIZE))
         self.assert_sees(target, missed=UNTIL_IT_LOOKS)
-        self.assertEqual(page_mappings(target.pid), 1)
+        self.assertEqual(harness.page_mappings(target.pid), 1)
 
 
 class Memray(CompanyCase):
-    """In a virtual environment below build/, made if need be."""
+    """In a virtual environment below build/, made if need be with PHT_FULL=1."""
 
     # It swaps one pointer after the other: who looks meanwhile, sees tables of two owners.
     RACES = ("table_gap",)
@@ -218,7 +213,7 @@ class Memray(CompanyCase):
         def works():
             return os.path.exists(python) and not subprocess.run(
                 [python, "-c", "import memray"], stderr=subprocess.DEVNULL).returncode
-        if not works() and "PHT_MEMRAY_PYTHON" not in os.environ:
+        if harness.FULL and not works() and "PHT_MEMRAY_PYTHON" not in os.environ:
             base = harness.one_interpreter().path
             subprocess.run([base, "-m", "venv", place], stdout=subprocess.DEVNULL)
             subprocess.run([python, "-m", "pip", "-q", "install", "memray"],
@@ -284,7 +279,7 @@ class Memray(CompanyCase):
 class Children(CompanyCase):
     def test_they_run_unharmed(self):
         """Every interpreter; sampled often, so that a broken site would be reached."""
-        for interpreter in harness.interpreters():
+        for interpreter in harness.many_interpreters():
             with self.subTest(python=str(interpreter)):
                 target = self.guest(interpreter)
                 tracer = self.attach(target.pid, 4096)
@@ -295,7 +290,7 @@ class Children(CompanyCase):
                 self.assertGreater(report["totals"]["samples"], 4000)
                 target.close()
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_parent_is_counted_right(self, interpreter):
         """What children free is theirs, and no event of theirs is taken for the parent's."""
         target = self.guest(interpreter)
@@ -306,7 +301,7 @@ class Children(CompanyCase):
         target.ask("blocks %d %d" % (COUNT, SIZE))
         self.assert_counted(self.detach(tracer), 2, 2)
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_a_child_is_traced(self, interpreter):
         """It has the parent's page, switched off by the kernel, and the swapped pointers."""
         target = self.guest(interpreter)
@@ -338,7 +333,22 @@ class Children(CompanyCase):
 
 
 class Others(CompanyCase):
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
+    def test_a_second_tracer_is_refused(self, interpreter):
+        """With the first one's probes on the page, which it must know all the same."""
+        target = self.guest(interpreter)
+        first = self.attach(target.pid)
+        target.ask("blocks %d %d" % (COUNT, SIZE))
+        done = harness.run_tracer("-p", target.pid, "--collector=trampoline", "-d", 1,
+                                  *harness.UNLIMITED)
+        self.assertEqual(done.code, 1, done)
+        self.assertIn("another pyheaptrace", done.err)
+        target.ask("blocks %d %d" % (COUNT, SIZE))
+        self.assert_counted(self.detach(first), 2, 2)
+        self.assertEqual(harness.page_mappings(target.pid), 1)
+        self.assert_sees(target)
+
+    @harness.each_of_a_few_or_one
     def test_exec(self, interpreter):
         target = self.guest(interpreter)
         tracer = self.attach(target.pid)
@@ -348,11 +358,11 @@ class Others(CompanyCase):
         report = tracer.report()
         self.assertIn("another program", report["end_reason"])
         self.assert_counted(report, 1)
-        self.assertEqual(page_mappings(target.pid), 0)
+        self.assertEqual(harness.page_mappings(target.pid), 0)
         self.assert_sees(target)
 
     def test_sub_interpreters(self):
-        for interpreter in harness.interpreters():
+        for interpreter in harness.many_interpreters():
             with self.subTest(python=str(interpreter)):
                 target = self.guest(interpreter)
                 tracer = self.attach(target.pid)
@@ -376,7 +386,7 @@ class Confined(CompanyCase):
             ["pgrep", "-P", str(target.pid)], stdout=subprocess.PIPE).stdout.split())
         return int(found[0])
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_seccomp(self, interpreter):
         """What would be used to get code in kills it, unless the filter is suspended."""
         target = self.guest(interpreter)
@@ -385,13 +395,13 @@ class Confined(CompanyCase):
             self.assertIn("Seccomp:\t2\n", f.read())
         self.assert_sees(target)
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_not_dumpable(self, interpreter):
         target = self.guest(interpreter)
         self.assertEqual(target.ask("call prctl 4 0 0 0 0"), 0)
         self.assert_sees(target)
 
-    @harness.each_of_a_few
+    @harness.each_of_a_few_or_one
     def test_no_new_executable_memory(self, interpreter):
         target = self.guest(interpreter)
         if target.ask("call prctl 65 1 0 0 0"):
@@ -412,7 +422,7 @@ class Confined(CompanyCase):
 
     def test_container(self):
         """Another root, its own namespaces, an unprivileged user, no capability, a filter."""
-        inside = [i for i in harness.interpreters() if i.root]
+        inside = [i for i in harness.many_interpreters() if i.root]
         if not inside:
             print("SKIPPED: no chroot at PHT_SID_ROOT", flush=True)
             self.skipTest("no chroot")

@@ -204,6 +204,7 @@ class Lives(TrampCase):
                 s = Smoke(t.pid, 4096)
                 t.ask("spin 0.2")
                 got = s.end()
+                self.assert_untouched(t, files)
                 self.assertEqual(got["reused"], 1)
                 self.assertGreater(got["samples"], 100)
 
@@ -229,6 +230,13 @@ class Lives(TrampCase):
                                              PHT_KILL_WHEN=when))
             t.read_json()
             self.assert_untouched(t, files + 1)
+            # What the dead one left, be it a page, half of one or a descriptor, is dealt with.
+            t.tell(command)
+            code, lines, err = once(t.pid, 4096)
+            self.assertEqual((code, err), (0, ""))
+            t.read_json()
+            self.assert_untouched(t, files)
+            self.assertEqual(mappings(t.pid), 1)
             self.finish(t)
             self.doCleanups()
             if tracer.returncode == 0:

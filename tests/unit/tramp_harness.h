@@ -249,6 +249,8 @@ static inline s64 gap(void)
 	return v;
 }
 
+static u64 *home; /* where the tables are; NULL = nowhere */
+
 static inline void map_page(u64 small_max, u32 big_mode)
 {
 	struct tramp_image_spec spec = {
@@ -276,6 +278,8 @@ static inline void map_page(u64 small_max, u32 big_mode)
 		spec.orig[d + 2] = (uintptr_t)o_realloc;
 		spec.orig[d + 3] = (uintptr_t)o_free;
 	}
+	for (int fn = 0; home && fn < PHT_TFN_TABLES; fn++)
+		spec.home[fn] = (uintptr_t)&home[fn];
 	if (page)
 		munmap(page, PHT_TRAMP_SIZE);
 	page = mmap(NULL, PHT_TRAMP_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a tracer that was killed while it made a page left behind, besides whole pages. */
+#ifndef PHT_TRAMP_LEFTOVER_H
+#define PHT_TRAMP_LEFTOVER_H
+
+#include <sys/types.h>
+
+#include "inject.h"
+#include "proc.h"
+#include "tramp_region.h"
+
+#define TRAMP_LEFTOVERS_MAX 16
+
+/* A descriptor of the target's, or a mapping of code without its data. */
+struct tramp_leftover {
+	int number; /* of the descriptor; -1: a mapping */
+	u64 base;
+	ino_t ino;
+	int fd; /* owned; its lock keeps others off; -1: the region's own file, locked already */
+};
+
+struct tramp_leftovers {
+	struct tramp_leftover v[TRAMP_LEFTOVERS_MAX];
+	int n;
+};
+
+/*
+ * Found after the region was locked.  One that another tracer holds is that
+ * tracer's business.  0 or -errno; out is to be freed in any case.
+ */
+int tramp_leftovers_find(pid_t pid, const struct proc_maps *maps, const struct tramp_region *region,
+			 struct tramp_leftovers *out);
+/* Have the stopped thread close and unmap them; what is not done now waits for the next attach. */
+void tramp_leftovers_clear(const struct tramp_leftovers *left, struct inject *in);
+void tramp_leftovers_free(struct tramp_leftovers *left);
+
+#endif
