@@ -75,6 +75,13 @@
 
 /* PHT_CTL_FLAGS: every free is reported, the set is not used (R = 1). */
 #define PHT_CTL_F_ALL 1
+/*
+ * Sampled blocks of mem and obj come from the raw domain: pymalloc passes on
+ * what is larger than small_max, and so a sampled request is made larger.
+ * Their frees go down to raw's free, and the tables' other frees need not be
+ * ours, which keeps the interpreter's own way of inlining them.
+ */
+#define PHT_CTL_F_PAD 2
 
 /*
  * The filter has a byte for each 256 bytes of addresses, modulo 16 MiB: how
@@ -117,6 +124,7 @@
 /* Used inside the page only. */
 #define PHT_TS_NEST	0x1000
 #define PHT_TS_ZEROFREE 0x2000
+#define PHT_TS_SMALL	0x4000 /* realloc of mem or obj */
 
 /* Entries, in the order of the originals; 128 bytes each from PHT_TRAMP_TEXT. */
 #define PHT_TFN_RAW	       0 /* malloc, calloc, realloc, free */

@@ -116,9 +116,19 @@ struct tramp_stops {
 	u64 attach, enable, disable;
 };
 struct tramp_stops tramp_stops(const struct tramp *t);
-/* How many of the 12 pointers lead to us; reused = the page was there already. */
+/*
+ * From this R on, a sampled block that pymalloc would serve comes from the raw
+ * domain, enlarged, so that most frees need not be seen (PHT_CTL_F_PAD).  Below, too
+ * much memory would go into that: 529 bytes for each live sample at worst.
+ */
+#define TRAMP_PAD_INTERVAL (64 << 10)
+
+/*
+ * How many of the 12 pointers lead to us, and how many need not (spared);
+ * reused = the page was there already.
+ */
 struct tramp_view {
-	int ours, chained, absent;
+	int ours, chained, absent, spared;
 	bool reused;
 };
 struct tramp_view tramp_view(const struct tramp *t);

@@ -64,6 +64,7 @@ int tramp_ctl_take_set(const struct tramp *t, struct tramp_set *out)
 {
 	int err = tramp_ctl_put32(t, PHT_CTL_GEN, 0);
 
+	out->pad = t->pad;
 	return err ? err
 		   : procmem_read(t->mem, t->region.base + PHT_TRAMP_FILTER, out->bytes,
 				  sizeof(out->bytes));

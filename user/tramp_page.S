@@ -90,7 +90,7 @@
  * mem and obj: what pymalloc serves is counted here, the rest further down.
  * That rest includes 0 bytes, which cannot hold a mark unless all is taken.
  */
-#define SMALL(size, fn, dom)                                                            \
+#define SMALL(size, fn, dom)                                                              \
 	cmp	$0x11111111, size;                                                      \
 	FIX(4, PHT_FIX_SMALL)                                                           \
 	ja	2f;                                                                     \
@@ -100,7 +100,7 @@
 	JUMP(fn);                                                                       \
 1:	ARGS(size, fn, dom);                                                            \
 	test	%r10, %r10;                                                             \
-	jnz	SYM(sampled);                                                           \
+	jnz	SYM(small);                                                             \
 	jmp	SYM(big);                                                               \
 2:	ARGS(size, fn, dom);                                                            \
 	jmp	SYM(big)
@@ -182,7 +182,7 @@ BASE:
 3:	jmp	*ORIG(PHT_TFN_MEM + 1)
 
 	ENTRY(PHT_TFN_MEM + 2)
-	REALLOC(%rsi, %rdx, PHT_TFN_MEM + 2, PHT_TS_MEM | PHT_TS_NEST)
+	REALLOC(%rsi, %rdx, PHT_TFN_MEM + 2, PHT_TS_MEM | PHT_TS_NEST | PHT_TS_SMALL)
 
 	ENTRY(PHT_TFN_MEM + 3)
 	FREE(%rsi, PHT_TFN_MEM + 3)
@@ -198,7 +198,7 @@ BASE:
 3:	jmp	*ORIG(PHT_TFN_OBJ + 1)
 
 	ENTRY(PHT_TFN_OBJ + 2)
-	REALLOC(%rsi, %rdx, PHT_TFN_OBJ + 2, PHT_TS_OBJ | PHT_TS_NEST)
+	REALLOC(%rsi, %rdx, PHT_TFN_OBJ + 2, PHT_TS_OBJ | PHT_TS_NEST | PHT_TS_SMALL)
 
 	ENTRY(PHT_TFN_OBJ + 3)
 	FREE(%rsi, PHT_TFN_OBJ + 3)
@@ -323,6 +323,39 @@ SYM(any_slow):
 	sub	%r10, THR(PHT_THR_COUNT)
 	jle	SYM(sampled)
 1:	jmp	*%r11
+
+/* A call that pymalloc would serve: if there is a mark, the raw domain is to serve it. */
+	.balign	64
+SYM(small):
+	testl	$PHT_CTL_F_PAD, CTL(PHT_CTL_FLAGS)
+	jz	SYM(sampled)
+	call	SYM(decide)
+	jnz	2f
+	call	SYM(orphaned)
+	jmp	*%r11
+2:	push	%r10
+	push	%r8
+	push	%rcx
+	mov	HDR(PHT_TRAMP_SMALL_MAX), %rax
+	inc	%rax
+	cmp	ORIG(PHT_TFN_MEM + 1), %r11
+	je	3f
+	cmp	ORIG(PHT_TFN_OBJ + 1), %r11
+	je	3f
+	mov	%rax, %rsi
+	jmp	4f
+3:	mov	$1, %esi
+	mov	%rax, %rdx
+4:	call	SYM(nest)
+	call	*%r11
+	call	SYM(unnest)
+	pop	%rcx
+	pop	%rsi
+	pop	%rdx
+	test	%rax, %rax
+	jz	SYM(failed)
+	mov	%rax, %rdi
+	jmp	SYM(taken)
 
 /* The gap ended in this call: take it if there is a mark. */
 	.balign	64
@@ -455,9 +488,7 @@ SYM(big):
 1:	push	%r10
 	push	%r8
 	push	%r8		/* alignment */
-	mov	%esp, %eax
-	or	$1, %eax	/* never 0 */
-	mov	%eax, THR(PHT_THR_NEST)
+	call	SYM(nest)
 	call	*%r11
 	call	SYM(unnest)
 	pop	%rsi
@@ -467,6 +498,14 @@ SYM(big):
 	jnz	SYM(count)
 	ret
 2:	jmp	*%r11
+
+/* The begin of a counting call, from its own frame; rax, r9 and rcx are lost. */
+SYM(nest):
+	SLOT
+	lea	8(%rsp), %eax
+	or	$1, %eax	/* never 0 */
+	mov	%eax, THR(PHT_THR_NEST)
+	ret
 
 /* The end of a counting call, from its own frame; r9 and rcx are lost. */
 SYM(unnest):
@@ -516,7 +555,7 @@ SYM(realloc):
 	cmp	$PHT_NEST_WINDOW, %ecx
 	jae	1f
 	jmp	*%r11
-1:	sub	$40, %rsp
+1:	sub	$56, %rsp
 	mov	%r8, (%rsp)
 	mov	%r10, 8(%rsp)
 	mov	%rax, 16(%rsp)
@@ -533,10 +572,15 @@ SYM(realloc):
 2:	mov	32(%rsp), %rdi
 	testl	$PHT_TS_NEST, (%rsp)
 	jz	3f
-	SLOT
-	mov	%esp, %eax
-	or	$1, %eax
-	mov	%eax, THR(PHT_THR_NEST)
+	testl	$PHT_TS_SMALL, (%rsp)
+	jz	8f
+	testl	$PHT_CTL_F_PAD, CTL(PHT_CTL_FLAGS)
+	jz	8f
+	test	%r10, %r10
+	jz	8f
+	cmp	HDR(PHT_TRAMP_SMALL_MAX), %r10
+	jbe	SYM(realloc_small)
+8:	call	SYM(nest)
 	call	*%r11
 	call	SYM(unnest)
 	jmp	4f
@@ -545,9 +589,10 @@ SYM(realloc):
 	mov	8(%rsp), %rdx
 	test	%rax, %rax
 	jz	5f
-	add	$40, %rsp
+	add	$56, %rsp
 	and	$PHT_TS_DOMAIN, %esi
 	jmp	SYM(count)
+SYM(realloc_failed):
 5:	cmpl	$0, 24(%rsp)
 	je	7f
 	test	$PHT_TS_ZEROFREE, %esi
@@ -555,7 +600,7 @@ SYM(realloc):
 	test	%rdx, %rdx
 	jz	7f		/* libc: realloc(p, 0) is free(p) */
 6:	mov	16(%rsp), %rdi
-	add	$40, %rsp
+	add	$56, %rsp
 	and	$PHT_TS_DOMAIN, %esi
 	or	$PHT_TS_UNDO, %esi
 	xor	%ecx, %ecx
@@ -564,8 +609,43 @@ SYM(realloc):
 	cmpl	$0, CTL(PHT_CTL_GEN)
 	jne	SYM(report)
 	ret
-7:	add	$40, %rsp
+7:	add	$56, %rsp
 	ret
+
+/*
+ * A realloc to a size that pymalloc serves: as with malloc, a mark makes it
+ * the raw domain's.  So it counts before the call, whatever becomes of it.
+ */
+	.balign	64
+SYM(realloc_small):
+	SLOT
+	xor	%eax, %eax
+	sub	%r10, THR(PHT_THR_COUNT)
+	mov	%rax, 40(%rsp)
+	jg	1f
+	call	SYM(decide)
+	mov	%rcx, 40(%rsp)
+	jz	1f
+	mov	HDR(PHT_TRAMP_SMALL_MAX), %rdx
+	inc	%rdx
+1:	call	SYM(nest)
+	call	*%r11
+	call	SYM(unnest)
+	mov	(%rsp), %esi
+	mov	8(%rsp), %rdx
+	test	%rax, %rax
+	jz	2f
+	mov	40(%rsp), %rcx
+	add	$56, %rsp
+	and	$PHT_TS_DOMAIN, %esi
+	mov	%rax, %rdi
+	test	%rcx, %rcx
+	jnz	SYM(taken)
+	ret
+2:	cmpq	$0, 40(%rsp)
+	je	SYM(realloc_failed)
+	lock incq CTL(PHT_CTL_FAILED)
+	jmp	SYM(realloc_failed)
 
 /* posix_memalign(out, alignment, bytes): the address is stored, not returned. */
 	.balign	64

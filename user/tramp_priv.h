@@ -9,6 +9,7 @@
 
 /* The filter and the set, as they are in the data region. */
 struct tramp_set {
+	bool pad; /* of a session with PHT_CTL_F_PAD: small blocks in it are the raw domain's */
 	u8 bytes[PHT_TRAMP_SIZE - PHT_TRAMP_FILTER];
 };
 
@@ -27,6 +28,7 @@ struct tramp {
 	u32 gen;
 	u32 site;
 	bool all;
+	bool pad; /* mem's and obj's free stay CPython's: PHT_CTL_F_PAD */
 	struct tramp_stops stops;
 	struct tramp_view view;
 };

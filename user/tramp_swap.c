@@ -62,6 +62,8 @@ static u32 plan_swap(struct tramp *t, bool to_ours, struct pht_tramp_swap *list)
 
 		if (s != (to_ours ? SLOT_ORIG : SLOT_OURS))
 			continue;
+		if (to_ours && t->pad && tramp_slot_is_small_free(fn))
+			continue;
 		list[n++] = (struct pht_tramp_swap){
 			.addr = tramp_slot_addr(&t->tables, fn),
 			.expect = to_ours ? orig : entry,
@@ -90,6 +92,8 @@ static int look(struct tramp *t)
 			t->view.chained++;
 			break;
 		case SLOT_ORIG:
+			t->view.spared += t->pad && tramp_slot_is_small_free(fn);
+			break;
 		case SLOT_FOREIGN:
 			break;
 		}
@@ -99,7 +103,7 @@ static int look(struct tramp *t)
 
 static bool complete(const struct tramp_view *v)
 {
-	return v->ours + v->chained + v->absent == PHT_TFN_TABLES;
+	return v->ours + v->chained + v->absent + v->spared == PHT_TFN_TABLES;
 }
 
 /* A thread that was told to do this did it, or it did not happen. */
@@ -129,13 +133,16 @@ static int prepare(struct tramp *t, struct inject *in)
 	if (!err)
 		err = tramp_ctl_put32(t, PHT_CTL_STATE, PHT_STATE_DIRTY | wipe);
 	t->all = t->params.interval <= 1;
+	t->pad = t->params.interval >= TRAMP_PAD_INTERVAL && t->tables.addr[0] &&
+		 tramp_spec_may_pad(&t->region.spec) && (!t->params.set || t->params.set->pad);
 	if (!err && !t->all && t->params.set)
 		err = procmem_write(t->mem, t->region.base + PHT_TRAMP_FILTER, t->params.set->bytes,
 				    sizeof(t->params.set->bytes));
 	if (!err && t->all)
 		err = procmem_write(t->mem, t->region.base + PHT_TRAMP_FILTER, all, sizeof(all));
 	if (!err)
-		err = tramp_ctl_put32(t, PHT_CTL_FLAGS, t->all ? PHT_CTL_F_ALL : 0);
+		err = tramp_ctl_put32(t, PHT_CTL_FLAGS,
+				      (t->all ? PHT_CTL_F_ALL : 0) | (t->pad ? PHT_CTL_F_PAD : 0));
 	if (!err)
 		err = tramp_ctl_put32(t, PHT_CTL_SITE, t->site);
 	if (!err)

@@ -6,6 +6,9 @@
 
 #include "procmem.h"
 
+/* The largest request that pymalloc serves itself (SMALL_REQUEST_THRESHOLD, 3.8 to 3.15). */
+#define PYMALLOC_MAX 512
+
 int tramp_tables_read(int mem, struct tramp_tables *t)
 {
 	for (int d = 0; d < 3; d++) {
@@ -27,20 +30,40 @@ u64 tramp_entry_addr(const struct tramp_region *region, int fn)
 	return region->base + (u64)PHT_ENTRY(fn);
 }
 
+bool tramp_slot_is_small_free(int fn)
+{
+	return fn == PHT_TFN_MEM + 3 || fn == PHT_TFN_OBJ + 3;
+}
+
+bool tramp_spec_may_pad(const struct tramp_image_spec *spec)
+{
+	return spec->big_mode == PHT_TRAMP_BIG_RAW && spec->small_max == PYMALLOC_MAX;
+}
+
+static bool is_ours(const u64 *words, const struct tramp_region *region, int domain)
+{
+	for (int i = 0; i < 4; i++) {
+		int fn = domain * 4 + i;
+
+		if (words[i] != tramp_entry_addr(region, fn) &&
+		    !(tramp_slot_is_small_free(fn) && words[i] == region->spec.orig[fn]))
+			return false;
+	}
+	return true;
+}
+
 /*
  * tracemalloc, the debug hooks and most others keep the table that they
  * replaced in what ctx points to: do our four entries stand there in a row?
  */
 static bool passes_on(int mem, u64 ctx, const struct tramp_region *region, int domain)
 {
-	u64 words[8], want[4];
+	u64 words[8];
 
 	if (!ctx || procmem_read(mem, ctx, words, sizeof(words)))
 		return false;
-	for (int i = 0; i < 4; i++)
-		want[i] = tramp_entry_addr(region, domain * 4 + i);
 	for (size_t i = 0; i + 4 <= ARRAY_SIZE(words); i++)
-		if (!memcmp(words + i, want, sizeof(want)))
+		if (is_ours(words + i, region, domain))
 			return true;
 	return false;
 }
@@ -122,7 +145,7 @@ struct counting {
 
 static const struct counting counting_of[] = {
 	[PY_ALLOC_UNKNOWN] = {0, PHT_TRAMP_BIG_COUNT},
-	[PY_ALLOC_PYMALLOC] = {512, PHT_TRAMP_BIG_RAW},
+	[PY_ALLOC_PYMALLOC] = {PYMALLOC_MAX, PHT_TRAMP_BIG_RAW},
 	[PY_ALLOC_MALLOC] = {INT64_MAX, PHT_TRAMP_BIG_COUNT},
 	[PY_ALLOC_DEBUG] = {480, PHT_TRAMP_BIG_COUNT},
 	[PY_ALLOC_MALLOC_DEBUG] = {INT64_MAX, PHT_TRAMP_BIG_COUNT},

@@ -31,6 +31,13 @@ enum tramp_slot tramp_slot_state(int mem, const struct tramp_tables *t,
 				 const struct tramp_region *region, int fn);
 /* Where that pointer is. */
 u64 tramp_slot_addr(const struct tramp_tables *t, int fn);
+/*
+ * mem's and obj's free, which need not be ours where sampled blocks come from
+ * the raw domain (PHT_CTL_F_PAD).
+ */
+bool tramp_slot_is_small_free(int fn);
+/* May PHT_CTL_F_PAD be used: does pymalloc pass on to the raw domain what is above small_max? */
+bool tramp_spec_may_pad(const struct tramp_image_spec *spec);
 u64 tramp_entry_addr(const struct tramp_region *region, int fn);
 
 /*

@@ -250,7 +250,8 @@ class Lives(TrampCase):
         code, _, err = once(t.pid, 65536)
         self.assertEqual(code, 1)
         self.assertIn("another pyheaptrace", err)
-        self.assertEqual(s.ask("recheck")["ours"], 12)
+        # mem's and obj's free stay CPython's own at this interval.
+        self.assertEqual(s.ask("recheck")["ours"], 10)
         s.end()
 
     def test_debugger_refused(self):

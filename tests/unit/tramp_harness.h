@@ -89,6 +89,7 @@ static bool fail;
 static bool want_ctx = true;
 static void *give; /* next address to hand out, instead of a real one */
 static unsigned calls;
+static size_t asked; /* bytes, of CPython's originals */
 static __thread void (*inside)(void); /* run within the original */
 
 static inline void enter(void *ctx)
@@ -119,6 +120,7 @@ static inline bool is_fake(const void *p)
 static __attribute__((noinline, unused)) void *o_malloc(void *ctx, size_t n)
 {
 	enter(ctx);
+	asked = n;
 	return hand_out(n);
 }
 
@@ -127,12 +129,14 @@ static __attribute__((noinline, unused)) void *o_calloc(void *ctx, size_t n, siz
 	size_t bytes;
 
 	enter(ctx);
+	asked = n * m;
 	return __builtin_mul_overflow(n, m, &bytes) ? NULL : hand_out(bytes);
 }
 
 static __attribute__((noinline, unused)) void *o_realloc(void *ctx, void *p, size_t n)
 {
 	enter(ctx);
+	asked = n;
 	if (fail)
 		return NULL;
 	if (!give && !is_fake(p))
