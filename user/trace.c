@@ -15,6 +15,8 @@
 #include "report_style.h"
 #include "session.h"
 
+#define FIRST_TICK 0.1
+
 struct trace {
 	const struct opts *opts;
 	const struct trace_sink *sink; /* NULL: print to out */
@@ -26,6 +28,7 @@ struct trace {
 	FILE *out;
 	bool tty;
 	int epoll, signals, refresh, deadline, tick; /* fds */
+	double next_tick; /* seconds from one tick to the next: short ones first */
 	bool stop;
 };
 
@@ -150,6 +153,15 @@ static int timer(double first, double every)
 	return fd;
 }
 
+/* Soon after attaching, for what costs too much, then every second. */
+static void schedule_tick(struct trace *t)
+{
+	t->next_tick = t->next_tick ? t->next_tick * 2 : FIRST_TICK;
+	if (t->next_tick > 1)
+		t->next_tick = 1;
+	start_timer(t->tick, t->next_tick, 0);
+}
+
 static int open_loop(struct trace *t)
 {
 	double first = t->opts->interval < 1 ? t->opts->interval : 1;
@@ -166,7 +178,7 @@ static int open_loop(struct trace *t)
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	t->refresh = timer(t->sink || (t->tty && !t->opts->json) ? first : 0, t->opts->interval);
 	t->deadline = timer(0, 0);
-	t->tick = timer(1, 1);
+	t->tick = timer(0, 0);
 	err = watch(t, t->signals) ?: watch(t, t->refresh) ?: watch(t, t->deadline) ?:
 	      watch(t, t->tick);
 	return err ? log_err_r(err, "cannot set up the event loop: %s", strerror(-err)) : 0;
@@ -202,8 +214,10 @@ static int handle(struct trace *t, int fd)
 		else if (fd == t->tick)
 			session_tick(&t->sessions[i], t->probes);
 	}
-	if (fd == t->tick)
+	if (fd == t->tick) {
 		governor_tick(&t->governor, t->probes, t->sessions, t->nsessions);
+		schedule_tick(t);
+	}
 	return 0;
 }
 
@@ -319,6 +333,7 @@ static int run(struct trace *t)
 		err = watch(t, drain_events_fd(t->events)) ?: attach_sessions(t);
 	if (!err) {
 		start_timer(t->deadline, t->opts->duration, 0);
+		schedule_tick(t);
 		err = loop(t);
 	}
 	if (!err)
