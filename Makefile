@@ -76,6 +76,9 @@ $(BUILD)/user/%.o: user/%.S Makefile | $(BUILD)/user
 	$(call msg,AS,$@)
 	$(Q)$(CC) -Iinclude -MMD -MP -g -c $< -o $@
 
+# Page, style and scripts of flame graphs, taken in by .incbin.
+$(BUILD)/user/flame_assets.o: $(wildcard user/flame/*)
+
 $(LIB): $(USER_OBJ)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -90,6 +93,11 @@ $(BUILD)/tests/test_%: tests/unit/test_%.c $(LIB) | $(BUILD)/tests
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-error=unused-parameter -Wno-unused-parameter -Itests/unit -Ibpf \
 		$(shell $(PKGCONF) --cflags cmocka) $< $(LIB) \
 		$(PKG_LIBS) $(shell $(PKGCONF) --libs cmocka) -o $@
+
+# Programs that make what tests need; big_capture writes a capture of 100,000 sites.
+$(BUILD)/tests/gen_%: tests/gen/%.c $(LIB) | $(BUILD)/tests
+	$(call msg,GEN,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $< $(LIB) $(PKG_LIBS) -o $@
 
 .PHONY: unit
 unit: $(UNIT)
@@ -134,7 +142,7 @@ bench: $(BIN)
 	$(Q)bench/bench.py --tracer $(BIN) --build $(BUILD) --json $(BUILD)/bench/results.json \
 		--markdown $(BUILD)/bench/results.md $(BENCH_ARGS)
 
-C_FILES   := $(wildcard include/*.h user/*.[ch] bpf/*.[ch] tests/unit/*.[ch] tests/programs/*.c \
+C_FILES   := $(wildcard include/*.h user/*.[ch] bpf/*.[ch] tests/unit/*.[ch] tests/programs/*.c tests/gen/*.c \
 	bench/workloads/*.c)
 SH_FILES  := $(wildcard scripts/*.sh tests/*.sh tests/gen/*.sh .ci/run)
 PY_FILES  := $(wildcard tests/integration/*.py tests/programs/*.py scripts/*.py bench/*.py \

@@ -88,6 +88,7 @@ struct capture_point {
 	size_t nrows;
 };
 
+void capture_point_of(const struct snapshot *s, struct capture_point *out);
 int capture_series(const char *path, struct capture_point **out, size_t *n);
 
 #define CAPTURE_LAST (-1)
@@ -101,5 +102,8 @@ int capture_load(const char *path, struct stacks *stacks, long which, struct sna
  */
 int capture_load_many(const char *path, struct stacks *stacks, const long *which, size_t n,
 		      struct snapshot *out);
+/* The same, and the time series; points may be NULL. */
+int capture_load_all(const char *path, struct stacks *stacks, const long *which, size_t n,
+		     struct snapshot *out, struct capture_point **points, size_t *npoints);
 
 #endif

@@ -12,20 +12,12 @@ static void warn_of_trouble(const char *path, const struct capture *c)
 		log_warn("%s: %s", path, capture_trouble(c));
 }
 
-static int add_point(struct capture_point **points, size_t *n, const struct snapshot *s)
+void capture_point_of(const struct snapshot *s, struct capture_point *out)
 {
-	struct capture_point *more = *points;
 	struct snap_total total;
 
-	/* Room doubles at powers of two. */
-	if (!(*n & (*n - 1))) {
-		more = reallocarray(*points, *n ? *n * 2 : 1, sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		*points = more;
-	}
 	snapshot_total(s, SNAP_DOMAINS, &total);
-	more[(*n)++] = (struct capture_point){
+	*out = (struct capture_point){
 		.duration = s->duration,
 		.wall_ns = s->wall_ns,
 		.rss = s->rss,
@@ -34,6 +26,20 @@ static int add_point(struct capture_point **points, size_t *n, const struct snap
 		.allocated_bytes = total.allocated_bytes,
 		.nrows = s->nrows,
 	};
+}
+
+static int add_point(struct capture_point **points, size_t *n, const struct snapshot *s)
+{
+	struct capture_point *more = *points;
+
+	/* Room doubles at powers of two. */
+	if (!(*n & (*n - 1))) {
+		more = reallocarray(*points, *n ? *n * 2 : 1, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		*points = more;
+	}
+	capture_point_of(s, &more[(*n)++]);
 	return 0;
 }
 
@@ -122,7 +128,9 @@ static int check_found(const char *path, const struct pick *picks, size_t n, siz
 	return 0;
 }
 
-static int load(const char *path, struct stacks *stacks, struct pick *picks, size_t n)
+/* The time series too, unless points is NULL. */
+static int load(const char *path, struct stacks *stacks, struct pick *picks, size_t n,
+		struct capture_point **points, size_t *npoints)
 {
 	struct capture *c;
 	size_t snapshots = 0;
@@ -133,6 +141,8 @@ static int load(const char *path, struct stacks *stacks, struct pick *picks, siz
 	while ((err = capture_next(c)) > 0) {
 		snapshots++;
 		err = offer_all(picks, n, c);
+		if (!err && points)
+			err = add_point(points, npoints, capture_snapshot(c));
 		if (err)
 			break;
 	}
@@ -146,24 +156,36 @@ static int load(const char *path, struct stacks *stacks, struct pick *picks, siz
 	return err ? err : check_found(path, picks, n, snapshots);
 }
 
-int capture_load_many(const char *path, struct stacks *stacks, const long *which, size_t n,
-		      struct snapshot *out)
+int capture_load_all(const char *path, struct stacks *stacks, const long *which, size_t n,
+		     struct snapshot *out, struct capture_point **points, size_t *npoints)
 {
 	AUTO_FREE struct pick *picks = calloc(n + 1, sizeof(*picks));
+	AUTO_FREE struct capture_point *series = NULL;
+	size_t count = 0;
 	int err;
 
 	if (!picks)
 		return log_err_r(-ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
 		picks[i].which = which[i];
-	err = load(path, stacks, picks, n);
+	err = load(path, stacks, picks, n, points ? &series : NULL, &count);
 	for (size_t i = 0; i < n; i++) {
 		if (err)
 			snapshot_free(&picks[i].snapshot);
 		else
 			out[i] = picks[i].snapshot;
 	}
+	if (!err && points) {
+		*points = TAKE_PTR(series);
+		*npoints = count;
+	}
 	return err;
+}
+
+int capture_load_many(const char *path, struct stacks *stacks, const long *which, size_t n,
+		      struct snapshot *out)
+{
+	return capture_load_all(path, stacks, which, n, out, NULL, NULL);
 }
 
 int capture_load(const char *path, struct stacks *stacks, long which, struct snapshot *out)

@@ -15,6 +15,7 @@ struct capture_report {
 	const struct stacks *stacks;
 	struct snapshot now;   /* --at */
 	struct snapshot first; /* of the recording; the same as now where that is the first */
+	struct snapshot peak;  /* of the recording; only where the reporter wants it */
 	struct capture_point *points; /* the time series; only where the reporter wants it */
 	size_t npoints;
 };
@@ -23,7 +24,7 @@ struct capture_reporter {
 	const char *name;
 	int (*print)(FILE *out, const struct capture_report *r); /* 0 or -errno */
 	bool has_json;
-	bool wants_series; /* read the file a second time: not from standard input */
+	bool wants_series, wants_peak;
 };
 
 int report_capture_table(FILE *out, const struct capture_report *r);
@@ -31,6 +32,7 @@ int report_capture_tree(FILE *out, const struct capture_report *r);
 int report_capture_summary(FILE *out, const struct capture_report *r);
 int report_capture_stats(FILE *out, const struct capture_report *r);
 int report_capture_series(FILE *out, const struct capture_report *r);
+int report_capture_flamegraph(FILE *out, const struct capture_report *r);
 
 /* A heading, and a line "label  value" below it; shared by summary and stats. */
 void report_heading(struct paint *p, const char *text);

@@ -142,20 +142,30 @@ static int set_cumulative(const char *text, struct view_args *a)
 	return err;
 }
 
-static int set_choice(int c, struct view_args *a)
+enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_FLAME };
+
+static int set_format(const struct view_spec *spec, struct view_args *a)
 {
-	static const struct opts_choice formats[] = {{"text", 0}, {"json", 1}, {0}};
+	static const struct opts_choice formats[] = {
+		{"flamegraph", FORMAT_FLAME}, {"text", FORMAT_TEXT}, {"json", FORMAT_JSON}, {0}};
 	int value, err;
 
-	err = opts_value_choice(c == 'f' ? "--format" : "--group-by", optarg,
-				c == 'f' ? formats : groups, &value);
+	/* The first is for some commands only. */
+	err = opts_value_choice("--format", optarg, formats + !(spec->takes & VIEW_FLAME), &value);
 	if (err)
 		return err;
-	if (c == 'f')
-		a->json = value;
-	else
-		a->view.group_by = (enum group_by)value;
+	a->json = value == FORMAT_JSON;
+	a->flame = value == FORMAT_FLAME;
 	return 0;
+}
+
+static int set_group(struct view_args *a)
+{
+	int value, err = opts_value_choice("--group-by", optarg, groups, &value);
+
+	if (!err)
+		a->view.group_by = (enum group_by)value;
+	return err;
 }
 
 /* Options with a value that is kept or looked up. */
@@ -192,8 +202,9 @@ static int set_option(int c, const struct view_spec *spec, struct view_args *a)
 {
 	switch (c) {
 	case OPT_GROUP_BY:
+		return set_group(a);
 	case 'f':
-		return set_choice(c, a);
+		return set_format(spec, a);
 	case OPT_CUMULATIVE:
 		return set_cumulative(optarg, a);
 	case 'n':

@@ -11,13 +11,14 @@
 
 /* Which options a command takes beside -o, -v and -h. */
 enum {
-	VIEW_GROUP = 1,	 /* --group-by --cumulative */
-	VIEW_FILTER = 2, /* --include --exclude --all-frames --domain */
-	VIEW_TOP = 4,	 /* -n --sort */
-	VIEW_FORMAT = 8, /* -f */
-	VIEW_AT = 16,	 /* --at */
-	VIEW_FROM = 32,	 /* --from --to, numbers */
-	VIEW_TO = 64,	 /* --to, a name */
+	VIEW_GROUP = 1,	  /* --group-by --cumulative */
+	VIEW_FILTER = 2,  /* --include --exclude --all-frames --domain */
+	VIEW_TOP = 4,	  /* -n --sort */
+	VIEW_FORMAT = 8,  /* -f */
+	VIEW_AT = 16,	  /* --at */
+	VIEW_FROM = 32,	  /* --from --to, numbers */
+	VIEW_TO = 64,	  /* --to, a name */
+	VIEW_FLAME = 128, /* -f flamegraph */
 };
 
 struct view_spec {
@@ -36,7 +37,7 @@ struct view_args {
 	struct snap_view view; /* patterns are owned */
 	size_t top;
 	int sort;
-	bool json;
+	bool json, flame;   /* -f; neither = text */
 	const char *output; /* NULL = standard output */
 	long at, from, to;  /* snapshots: numbers, CAPTURE_LAST, CAPTURE_PEAK */
 	bool from_given, to_given;

@@ -6,6 +6,7 @@
 #include "capture_view.h"
 #include "commands.h"
 #include "diff_print.h"
+#include "flame.h"
 #include "log.h"
 
 static const char help[] =
@@ -36,7 +37,8 @@ static const char help[] =
 	"noise)\n"
 	"\n"
 	"Output:\n"
-	"  -f, --format FORMAT          text or json, which has all rows (default text)\n"
+	"  -f, --format FORMAT          text, json, which has all rows, or flamegraph, one HTML\n"
+	"                               file for a browser (default text)\n"
 	"  -o, --output FILE            write to FILE instead of standard output\n"
 	"  -v, --verbose\n"
 	"  -h, --help                   print this\n"
@@ -44,7 +46,8 @@ static const char help[] =
 	"Examples:\n"
 	"  pyheaptrace diff heap.pht\n"
 	"  pyheaptrace diff heap.pht --from 3 --to peak --group-by file --sort sure\n"
-	"  pyheaptrace diff before.pht after.pht --exclude '<frozen*' -f json\n";
+	"  pyheaptrace diff before.pht after.pht --exclude '<frozen*' -f json\n"
+	"  pyheaptrace diff heap.pht -f flamegraph -o diff.html\n";
 
 static const struct view_sort sorts[] = {
 	{"size", SNAP_DIFF_SIZE},
@@ -57,7 +60,7 @@ static const struct view_sort sorts[] = {
 static const struct view_spec spec = {
 	.name = "diff",
 	.help = help,
-	.takes = VIEW_GROUP | VIEW_FILTER | VIEW_TOP | VIEW_FORMAT | VIEW_FROM,
+	.takes = VIEW_GROUP | VIEW_FILTER | VIEW_TOP | VIEW_FORMAT | VIEW_FLAME | VIEW_FROM,
 	.sorts = sorts,
 	.min_words = 1,
 	.max_words = 2,
@@ -73,6 +76,27 @@ static int load(const struct view_args *a, struct stacks *stacks, struct snapsho
 		return capture_load_many(a->words[0], stacks, which, 2, s);
 	err = capture_load(a->words[0], stacks, a->from, &s[0]);
 	return err ? err : capture_load(a->words[1], stacks, a->to, &s[1]);
+}
+
+static int print_flame(FILE *out, void *ctx)
+{
+	const struct flame_input *in = ctx;
+
+	return flame_write(out, in);
+}
+
+static int draw(const struct view_args *a, const struct stacks *stacks, const struct snapshot s[2])
+{
+	struct flame_input in = {
+		.stacks = stacks,
+		.now = &s[1],
+		.first = &s[0],
+		.diff = true,
+		.same_run = a->nwords == 1,
+		.filter = &a->view.filter,
+	};
+
+	return view_output(a, print_flame, &in);
 }
 
 static int print(FILE *out, void *ctx)
@@ -108,13 +132,18 @@ int cmd_diff(int argc, char **argv)
 
 	if (err)
 		return view_exit(err);
+	if (a.flame && !a.output && isatty(STDOUT_FILENO)) {
+		log_error("diff: HTML is not for a terminal (try -o FILE)");
+		view_free(&a);
+		return 2;
+	}
 	if (a.nwords == 2 && !a.from_given)
 		a.from = CAPTURE_LAST;
 	stacks = stacks_new();
 	if (!stacks)
 		log_error("out of memory");
 	else if (!load(&a, stacks, s))
-		rc = compare(&a, stacks, s);
+		rc = a.flame ? draw(&a, stacks, s) : compare(&a, stacks, s);
 	snapshot_free(&s[0]);
 	snapshot_free(&s[1]);
 	stacks_free(stacks);

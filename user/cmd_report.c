@@ -8,7 +8,7 @@
 #include "log.h"
 
 static const char help[] =
-	"Usage: pyheaptrace report table|tree|summary|stats|series FILE [options]\n"
+	"Usage: pyheaptrace report table|tree|summary|stats|series|flamegraph FILE [options]\n"
 	"\n"
 	"  table                        the lines that hold memory, as in a live report; growth\n"
 	"                               and rate are since the first snapshot\n"
@@ -16,6 +16,8 @@ static const char help[] =
 	"  summary                      one page: the recording, its peak, what holds, what grew\n"
 	"  stats                        by domain, sizes and ages; top by bytes, blocks, turnover\n"
 	"  series                       the snapshots there are, with their times and totals\n"
+	"  flamegraph                   all stacks, as one HTML file for a browser; -f flamegraph\n"
+	"                               is the same\n"
 	"\n"
 	"FILE is a capture made by pyheaptrace record; - is standard input.\n"
 	"\n"
@@ -30,7 +32,8 @@ static const char help[] =
 	"      --domain NAME[,NAME]     libc, pymalloc, pool, mmap, fault\n"
 	"  -n, --top N                  rows (default 20; tree: 60)\n"
 	"      --sort WHAT              size (default), count or allocated\n"
-	"  -f, --format FORMAT          of table and series: text or json (default text)\n"
+	"  -f, --format FORMAT          of table and series: text or json (default text);\n"
+	"                               flamegraph, without a kind of report\n"
 	"  -o, --output FILE            write to FILE instead of standard output\n"
 	"  -v, --verbose\n"
 	"  -h, --help                   print this\n"
@@ -38,14 +41,16 @@ static const char help[] =
 	"Examples:\n"
 	"  pyheaptrace report summary heap.pht\n"
 	"  pyheaptrace report table heap.pht --at peak --group-by file\n"
-	"  pyheaptrace report tree heap.pht --include '*/shop/*' --all-frames\n";
+	"  pyheaptrace report tree heap.pht --include '*/shop/*' --all-frames\n"
+	"  pyheaptrace report flamegraph heap.pht -o heap.html\n";
 
 static const struct capture_reporter reporters[] = {
-	{"table", report_capture_table, true, false},
-	{"tree", report_capture_tree, false, false},
-	{"summary", report_capture_summary, false, true},
-	{"stats", report_capture_stats, false, false},
-	{"series", report_capture_series, true, true},
+	{"table", report_capture_table, .has_json = true},
+	{"tree", report_capture_tree, .wants_series = false},
+	{"summary", report_capture_summary, .wants_series = true},
+	{"stats", report_capture_stats, .wants_series = false},
+	{"series", report_capture_series, .has_json = true, .wants_series = true},
+	{"flamegraph", report_capture_flamegraph, .wants_series = true, .wants_peak = true},
 };
 
 static const struct view_sort sorts[] = {
@@ -58,9 +63,9 @@ static const struct view_sort sorts[] = {
 static const struct view_spec spec = {
 	.name = "report",
 	.help = help,
-	.takes = VIEW_GROUP | VIEW_FILTER | VIEW_TOP | VIEW_FORMAT | VIEW_AT,
+	.takes = VIEW_GROUP | VIEW_FILTER | VIEW_TOP | VIEW_FORMAT | VIEW_FLAME | VIEW_AT,
 	.sorts = sorts,
-	.min_words = 2,
+	.min_words = 1,
 	.max_words = 2,
 	.words = "a kind of report and one capture, please",
 };
@@ -89,25 +94,33 @@ static int run(struct job *job)
 {
 	struct capture_report *r = &job->report;
 	struct stacks *stacks = stacks_new();
-	long which[2] = {r->args->at, 0};
-	struct snapshot s[2] = {0};
+	const struct capture_reporter *reporter = job->reporter;
+	long which[3] = {r->args->at, 0, CAPTURE_PEAK};
+	struct snapshot s[3] = {0};
 	int rc = 1;
 
 	r->stacks = stacks;
 	if (!stacks)
 		log_error("out of memory");
-	else if (!capture_load_many(r->path, stacks, which, 2, s) &&
-		 (!job->reporter->wants_series ||
-		  !capture_series(r->path, &r->points, &r->npoints))) {
+	else if (!capture_load_all(r->path, stacks, which, 2 + reporter->wants_peak, s,
+				   reporter->wants_series ? &r->points : NULL, &r->npoints)) {
 		r->now = s[0];
 		r->first = s[1];
+		r->peak = s[2];
 		rc = view_output(r->args, print, job);
 	}
 	snapshot_free(&s[0]);
 	snapshot_free(&s[1]);
+	snapshot_free(&s[2]);
 	free(r->points);
 	stacks_free(stacks);
 	return rc;
+}
+
+/* The kind of report: a word, or -f flamegraph. */
+static const char *kind(const struct view_args *a)
+{
+	return a->flame && a->nwords == 1 ? "flamegraph" : a->words[0];
 }
 
 static int check(const struct view_args *a, const struct capture_reporter *reporter)
@@ -115,13 +128,21 @@ static int check(const struct view_args *a, const struct capture_reporter *repor
 	if (!reporter)
 		return log_err_r(
 			-EINVAL,
-			"report: \"%s\" is none (try table, tree, summary, stats or series)",
-			a->words[0]);
+			"report: \"%s\" is none (try table, tree, summary, stats, series or "
+			"flamegraph)",
+			kind(a));
+	if (a->nwords == 1 && !a->flame)
+		return log_err_r(-EINVAL,
+				 "report: %s of what? One capture, please (see pyheaptrace "
+				 "report --help)",
+				 reporter->name);
+	if (a->flame && reporter->print != report_capture_flamegraph)
+		return log_err_r(-EINVAL, "report: %s does not come as a flame graph",
+				 reporter->name);
+	if (reporter->print == report_capture_flamegraph && !a->output && isatty(STDOUT_FILENO))
+		return log_err_r(-EINVAL, "report: HTML is not for a terminal (try -o FILE)");
 	if (a->json && !reporter->has_json)
 		return log_err_r(-EINVAL, "report: %s does not come as JSON, only table and series",
-				 reporter->name);
-	if (reporter->wants_series && !strcmp(a->words[1], "-"))
-		return log_err_r(-EINVAL, "report: %s needs a file, not standard input",
 				 reporter->name);
 	return 0;
 }
@@ -134,7 +155,7 @@ int cmd_report(int argc, char **argv)
 
 	if (err)
 		return view_exit(err);
-	job = (struct job){find(a.words[0]), {.args = &a, .path = a.words[1]}};
+	job = (struct job){find(kind(&a)), {.args = &a, .path = a.words[a.nwords - 1]}};
 	if (!a.top)
 		a.top = job.reporter && job.reporter->print == report_capture_tree ? 60 : 20;
 	rc = check(&a, job.reporter) ? 2 : run(&job);
