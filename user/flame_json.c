@@ -46,7 +46,7 @@ static void put_moment(FILE *out, const char *name, const struct snapshot *s)
 	put_text(out, "end", s->end_reason);
 	put_number(out, "coverage_share", s->coverage_share);
 	put_number(out, "overhead", s->overhead);
-	put_number(out, "duration", s->duration);
+	fprintf(out, ",\"duration\":%.3f", isfinite(s->duration) ? s->duration : 0);
 	fprintf(out, ",\"time_ms\":%llu,\"rss\":%llu,\"interval\":%llu,\"calls\":%llu",
 		(unsigned long long)(s->wall_ns / 1000000), (unsigned long long)s->rss,
 		(unsigned long long)s->sample_interval, (unsigned long long)s->calls);

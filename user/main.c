@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "commands.h"
+#include "flame_live.h"
 #include "log.h"
 #include "probes.h"
 #include "trace.h"
@@ -21,7 +22,9 @@ int main(int argc, char **argv)
 	if (err)
 		return err > 0 ? 0 : 2;
 	log_set_level(opts.verbose);
-	rc = opts.command == CMD_CHECK ? check_main() : trace_main(&opts);
+	rc = opts.command == CMD_CHECK ? check_main()
+	     : opts.flame	       ? flame_live_main(&opts)
+				       : trace_main(&opts);
 	opts_free(&opts);
 	return rc;
 }

@@ -40,7 +40,9 @@ static const struct opts_choice group_by_choices[] = {
 	{NULL, 0},
 };
 
-static const struct opts_choice format_choices[] = {{"text", false}, {"json", true}, {NULL, 0}};
+enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_FLAME };
+static const struct opts_choice format_choices[] = {
+	{"text", FORMAT_TEXT}, {"json", FORMAT_JSON}, {"flamegraph", FORMAT_FLAME}, {NULL, 0}};
 
 static const struct opts_choice collector_choices[] = {
 	{"auto", COLLECT_AUTO},
@@ -75,7 +77,8 @@ static const char help_text[] =
 	"  -i, --interval TIME          refresh every TIME (default 2)\n"
 	"  -n, --top N                  rows of the table (default 20)\n"
 	"      --group-by WHAT          traceback, line, function or file (default line)\n"
-	"  -f, --format FORMAT          text or json (default text)\n"
+	"  -f, --format FORMAT          text, json or, at the end, flamegraph: one HTML file for\n"
+	"                               a browser (default text)\n"
 	"  -o, --output FILE            write to FILE instead of standard output\n"
 	"\n"
 	"How it samples:\n"
@@ -95,6 +98,8 @@ static const char help_text[] =
 	"  sudo pyheaptrace -p 4242                      watch process 4242 until Ctrl-C\n"
 	"  sudo pyheaptrace -p 4242 -d 30 -f json -o heap.json\n"
 	"                                                30 seconds, for another program\n"
+	"  sudo pyheaptrace -p 4242 -d 60 -f flamegraph -o heap.html\n"
+	"                                                a minute, for a browser\n"
 	"  sudo pyheaptrace -p 4242 --group-by traceback -n 5\n"
 	"                                                the five heaviest call stacks\n"
 	"  sudo pyheaptrace -p 4242 -R 64K               finer, for small heaps\n"
@@ -133,12 +138,14 @@ static int set_choice(const char *name, const struct opts_choice *choices, struc
 	err = opts_value_choice(name, optarg, choices, &value);
 	if (err)
 		return err;
-	if (which == OPT_GROUP_BY)
+	if (which == OPT_GROUP_BY) {
 		opts->group_by = (enum group_by)value;
-	else if (which == OPT_COLLECTOR)
+	} else if (which == OPT_COLLECTOR) {
 		opts->collector = (enum opts_collector)value;
-	else
-		opts->json = value;
+	} else {
+		opts->json = value == FORMAT_JSON;
+		opts->flame = value == FORMAT_FLAME;
+	}
 	return 0;
 }
 

@@ -16,8 +16,8 @@ struct opts {
 	double interval; /* seconds between refreshes */
 	size_t top;
 	enum group_by group_by;
-	bool by_domain; /* see struct report; set by commands, not by an option */
-	bool json;
+	bool by_domain;	    /* see struct report; set by commands, not by an option */
+	bool json, flame;   /* -f; neither = text */
 	const char *output; /* NULL = stdout */
 	u64 sample_interval;
 	u64 seed;

@@ -22,7 +22,7 @@
 #define CALLEES	  4u  /* of a function */
 #define DEPTH_MIN 6u  /* of a stack */
 #define DEPTH	  26u /* at most this much more */
-#define INTERVAL  (512u << 10)
+#define INTERVAL  4096u
 
 struct gen {
 	struct stacks *stacks;
@@ -136,6 +136,14 @@ static int order(const void *pa, const void *pb)
 	return (a->stack > b->stack) - (a->stack < b->stack);
 }
 
+static double live_bytes(const struct snapshot *s)
+{
+	struct snap_total total;
+
+	snapshot_total(s, SNAP_DOMAINS, &total);
+	return total.live.bytes;
+}
+
 /* The next of count moments: new sites, and more samples for one in twenty of the old ones. */
 static void step(struct gen *g, u32 at, u32 count)
 {
@@ -166,7 +174,7 @@ static void step(struct gen *g, u32 at, u32 count)
 			now->rows[i].live = (struct estimator){0};
 	now->duration = 10.0 * (at + 1);
 	now->wall_ns = 1700000000000000000ull + (u64)(now->duration * 1e9);
-	now->rss = (400ull << 20) + (now->nrows << 12);
+	now->rss = (64ull << 20) + (u64)(live_bytes(now) * 1.25);
 	now->calls += 3000000;
 	now->frees += 2900000;
 	now->losses[PHT_LOSS_ring_full] = at;

@@ -2,9 +2,9 @@
 // Numbers as people read them: as pyheaptrace prints them in its tables.
 "use strict";
 
-function threeDigits(v) {
+function threeDigits(v, whole) {
 	const a = Math.abs(v);
-	return a >= 99.95 || Number.isInteger(v) ? v.toFixed(0) : a >= 9.995 ? v.toFixed(1) : v.toFixed(2);
+	return a >= 99.95 || whole ? v.toFixed(0) : a >= 9.995 ? v.toFixed(1) : v.toFixed(2);
 }
 
 function formatBytes(v) {
@@ -12,11 +12,16 @@ function formatBytes(v) {
 	let i = 0;
 	for (v = Math.abs(v) < 1024 ? Math.round(v) : v; Math.abs(v) >= 1023.5 && i < 5; i++)
 		v /= 1024;
-	return threeDigits(v) + " " + units[i];
+	return threeDigits(v, !i) + " " + units[i];
 }
 
 function formatSignedBytes(v) {
 	return (v > 0 ? "+" : "") + formatBytes(v);
+}
+
+// "; 95 %: 1.00 MiB to 2.00 MiB", or that there is nothing to be unsure of.
+function formatInterval(e, format) {
+	return e.low === e.high ? "; exact" : `; 95 %: ${format(e.low)} to ${format(e.high)}`;
 }
 
 function formatCount(v) {
@@ -24,7 +29,7 @@ function formatCount(v) {
 	let i = 0;
 	for (v = Math.abs(v) < 1000 ? Math.round(v) : v; Math.abs(v) >= 999.5 && i < 4; i++)
 		v /= 1000;
-	return threeDigits(v) + units[i];
+	return threeDigits(v, !i) + units[i];
 }
 
 function formatShare(v) {

@@ -41,6 +41,7 @@ class Graph {
 		this.zoom = zoom;
 		this.width = this.scroller.clientWidth;
 		this.rows = [];
+		this.places = new Map();
 		this.pruned = 0;
 		for (let box = zoom.parent; box; box = box.parent)
 			this.rows.unshift([{box, x: 0, w: this.width, above: true}]);
@@ -51,26 +52,40 @@ class Graph {
 			this.rows.push(level);
 			level = this.nextLevel(level);
 		}
+		this.rows.forEach((row, i) => row.forEach((place, j) => this.places.set(place.box, {row: i, index: j})));
 		this.pixelBytes = this.scale ? 1 / this.scale : 0;
 	}
 
 	nextLevel(level) {
 		const next = [];
 		for (const place of level) {
+			// What is in a box of small ones is shown when that is zoomed to.
+			if (place.box.rest && place.box !== this.zoom)
+				continue;
 			const kids = this.tree.children(place.box);
-			let x = place.x;
-			for (let i = 0; i < kids.length; i++) {
-				const w = kids[i].value * this.scale;
-				if (w < 1) {
-					for (; i < kids.length; i++)
-						this.pruned += this.tree.weightOf(kids[i]);
-					break;
-				}
-				next.push({box: kids[i], x, w});
-				x += w;
+			let x = place.x, i = 0;
+			for (; i < kids.length && kids[i].value * this.scale >= 1; i++) {
+				next.push({box: kids[i], x, w: kids[i].value * this.scale});
+				x += kids[i].value * this.scale;
 			}
+			if (i < kids.length)
+				this.addRest(next, place.box, kids.slice(i), x, i === 0);
 		}
 		return next;
+	}
+
+	// Boxes too narrow to draw: one for all of them, or, where that would be all there is, several.
+	addRest(level, parent, kids, x, all) {
+		const parts = all && parent.rest ? Math.min(kids.length, 40) : 1;
+		for (let i = 0; i < parts; i++) {
+			const some = kids.slice(kids.length * i / parts, kids.length * (i + 1) / parts);
+			const box = this.tree.restOf(parent, some);
+			for (const kid of some)
+				this.pruned += this.tree.weightOf(kid);
+			if (box.value * this.scale >= 2)
+				level.push({box, x, w: box.value * this.scale});
+			x += box.value * this.scale;
+		}
 	}
 
 	height() {
@@ -99,11 +114,11 @@ class Graph {
 
 	colourOf(place, style) {
 		const {box} = place;
-		if (style.hits && box.parent && style.hits[box.frame])
+		if (style.hits && box.frame >= 0 && style.hits[box.frame])
 			return style.palette.hit;
 		if (style.growth)
 			return this.growthColour(box, style.palette);
-		return box.parent ? this.fileColour(box, style.palette) : style.palette.root;
+		return box.frame < 0 ? style.palette.root : this.fileColour(box, style.palette);
 	}
 
 	// style: {palette, growth, hits (by frame) or null, rootName}
@@ -131,7 +146,7 @@ class Graph {
 
 	paintBox(place, y, style) {
 		const c = this.context, {box, x, w} = place;
-		const hit = style.hits && box.parent && style.hits[box.frame];
+		const hit = style.hits && box.frame >= 0 && style.hits[box.frame];
 		c.globalAlpha = place.above ? 0.55 : style.hits && !hit ? 0.4 : 1;
 		c.fillStyle = this.colourOf(place, style);
 		c.fillRect(x, y, Math.max(w - (w > 3 ? 0.7 : 0.1), 0.6), ROW - 1);
@@ -158,6 +173,8 @@ class Graph {
 	}
 
 	nameOf(box, rootName) {
+		if (box.rest)
+			return `${box.kids.length.toLocaleString("en")} smaller`;
 		return box.parent ? frameName(this.tree.data, box.frame) : rootName;
 	}
 
@@ -181,8 +198,6 @@ class Graph {
 
 	// Where a box is drawn: {row, index}, or null.
 	find(box) {
-		const row = box && this.rows[box.depth];
-		const index = row ? row.findIndex((place) => place.box === box) : -1;
-		return index < 0 ? null : {row: box.depth, index};
+		return this.places.get(box) || null;
 	}
 }

@@ -21,6 +21,11 @@ function sampling(moment) {
 	return moment.interval > 1 ? `1 per ${formatBytes(moment.interval)}` : "every allocation";
 }
 
+function coverageText(moment) {
+	const share = moment.coverage_share === null ? "" : `, ${formatShare(moment.coverage_share)} of live bytes block by block`;
+	return `${moment.complete ? "complete" : "partial"}${share}: ${moment.coverage || "unknown"}`;
+}
+
 function collectorText(moment) {
 	const slow = moment.overhead === null ? "" : `; the process ran ${formatShare(moment.overhead)} slower`;
 	return moment.collector + (moment.wrote ? `, wrote ${moment.wrote} into the process` : "") + slow;
@@ -50,7 +55,7 @@ function fillHeader(data, title, list, notes) {
 		fact(list, "duration", momentText(now) + (now.end ? `; ${now.end}` : ""));
 	}
 	fact(list, "collector", collectorText(now));
-	fact(list, "coverage", now.coverage || "unknown");
+	fact(list, "coverage", coverageText(now));
 	fact(list, "sampling", data.diff && first.interval !== now.interval ?
 		`${sampling(first)}, then ${sampling(now)}` : sampling(now));
 	fact(list, "RSS", formatBytes(now.rss));

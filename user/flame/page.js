@@ -27,7 +27,7 @@ class Page {
 		const parts = this.data.diff ?
 			[`${momentText(first)} → ${momentText(now)}`] : [momentText(now)];
 		return ["Python " + now.python, ...parts, "collector " + now.collector,
-			"coverage " + (now.coverage || "unknown"), "sampling " + sampling(now)].join(" · ");
+			"coverage " + coverageText(now), "sampling " + sampling(now)].join(" · ");
 	}
 
 	makeViews() {
@@ -190,7 +190,7 @@ class Page {
 		const lines = [];
 		if (view.moment) {
 			const e = intervalOf(sums[view.moment], this.data.moments[view.moment].interval);
-			lines.push(`${formatBytes(box.value)} ${view.title}; 95 %: ${formatBytes(e.low)} to ${formatBytes(e.high)}`);
+			lines.push(`${formatBytes(box.value)} ${view.title}${formatInterval(e, formatBytes)}`);
 		} else {
 			lines.push(`${formatBytes(box.value)} ${view.title}`);
 		}
@@ -200,8 +200,7 @@ class Page {
 		if (this.data.sites.first) {
 			const d = differenceOf(sums.first, first.interval, sums.now, now.interval, this.data.sameRun);
 			const noise = d.value !== 0 && d.low <= 0 && d.high >= 0 ? "; may be noise" : "";
-			lines.push(`change ${formatSignedBytes(d.value)}; 95 %: ${formatSignedBytes(d.low)} to ` +
-				`${formatSignedBytes(d.high)}${noise}`);
+			lines.push(`change ${formatSignedBytes(d.value)}${formatInterval(d, formatSignedBytes)}${noise}`);
 		}
 		return lines;
 	}
@@ -244,7 +243,7 @@ class Page {
 		if (!box)
 			return;
 		this.graph.focus = box;
-		const top = box.depth * ROW, scroller = $("scroller");
+		const top = (this.graph.find(box) || {row: 0}).row * ROW, scroller = $("scroller");
 		if (top < scroller.scrollTop)
 			scroller.scrollTop = top;
 		else if (top + ROW > scroller.scrollTop + scroller.clientHeight)
@@ -360,4 +359,5 @@ class Page {
 	}
 }
 
-const page = new Page(readData(JSON.parse($("data").textContent)));
+const data = readData(JSON.parse($("data").textContent));
+const page = new Page(data);

@@ -36,7 +36,7 @@ class Timeline {
 		const width = Math.max(box.width, 200), height = Math.max(box.height, 80);
 		const last = series[series.length - 1].seconds || 1;
 		const most = series.reduce((m, p) => Math.max(m, p.rss, p.high), 1);
-		const step = niceStep(most, 3);
+		const step = niceStep(most, 4);
 		this.x = (s) => 68 + (width - 80) * s / last;
 		const y = (v) => height - 20 - (height - 30) * Math.min(v / Math.max(most * 1.05, 1), 1);
 		element.replaceChildren();

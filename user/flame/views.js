@@ -183,14 +183,27 @@ class BoxTree {
 
 	// Calls fn for every site that a box stands for.
 	eachSite(box, fn) {
-		if (this.options.inverted) {
-			box.sites.forEach(fn);
-			return;
-		}
+		if (box.rest)
+			box.kids.forEach((kid) => this.eachSite(kid, fn));
+		if (this.options.inverted)
+			box.sites.forEach((site) => fn(site));
 		const {siteFrom, nodes} = this.data;
 		for (const node of box.nodes)
 			for (let i = siteFrom[node]; i < siteFrom[nodes.end[node]]; i++)
 				fn(i);
+	}
+
+	// One box for several small ones of a box; what is in them comes to light by a zoom to it.
+	restOf(box, kids) {
+		const rest = this.newBox(-1, box);
+		rest.rest = true;
+		rest.kids = kids;
+		for (const kid of kids) {
+			rest.value += kid.value;
+			rest.now += kid.now;
+			rest.first += kid.first;
+		}
+		return rest;
 	}
 
 	// Nodes that a box and what is above it stand for.
@@ -221,7 +234,7 @@ class BoxTree {
 
 	// Where a box is; a box of several lines is somewhere in a file.
 	placeOf(box) {
-		if (!box.parent)
+		if (box.frame < 0)
 			return "";
 		return this.options.byFunction ? this.data.strings[this.data.frames.file[box.frame]] :
 			framePlace(this.data, box.frame);
@@ -231,7 +244,8 @@ class BoxTree {
 	pathOf(box) {
 		const path = [];
 		for (; box.parent; box = box.parent)
-			path.unshift(box.frame);
+			if (!box.rest)
+				path.unshift(box.frame);
 		return path;
 	}
 
