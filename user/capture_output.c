@@ -7,6 +7,9 @@
 #include "capture_view.h"
 #include "log.h"
 
+/* Exports can be hundreds of megabytes: not in pages of four kilobytes. */
+#define OUTPUT_BUFFER (256u << 10)
+
 static int failed(const struct view_args *args, int err)
 {
 	log_error("cannot write %s: %s", args->output ? args->output : "standard output",
@@ -47,6 +50,7 @@ static int print_to_file(const struct view_args *args, int (*print)(FILE *out, v
 	out = fopen(part, replace ? "wxe" : "we");
 	if (!out)
 		return failed(args, -errno);
+	setvbuf(out, NULL, _IOFBF, OUTPUT_BUFFER);
 	err = print(out, ctx) ?: finish(out);
 	if (fclose(out) && !err)
 		err = -errno;
@@ -63,6 +67,8 @@ int view_output(const struct view_args *args, int (*print)(FILE *out, void *ctx)
 
 	if (args->output)
 		return print_to_file(args, print, ctx);
+	if (!isatty(STDOUT_FILENO))
+		setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER);
 	err = print(stdout, ctx) ?: finish(stdout);
 	/* The reader of a pipe has seen enough: no news. */
 	return !err ? 0 : err == -EPIPE ? 1 : failed(args, err);

@@ -76,6 +76,15 @@ bool escape_unsafe(u32 cp)
 	return char_width(cp) < 0;
 }
 
+size_t escape_plain(const char *s)
+{
+	size_t n = 0;
+
+	while (s[n] >= 0x20 && s[n] < 0x7f)
+		n++;
+	return n;
+}
+
 /* One character of src as it is to be shown; returns the bytes of src used. */
 static unsigned int next_unit(char unit[UNIT_MAX], const char *src, bool ascii_only)
 {
@@ -103,8 +112,18 @@ size_t escape_text(char *dst, size_t size, const char *src, bool ascii_only)
 		return 0;
 	while (*src) {
 		char unit[UNIT_MAX];
-		size_t len;
+		size_t len = escape_plain(src);
 
+		/* Nearly all names are nothing else. */
+		if (len) {
+			len = len < size - used ? len : size - used - 1;
+			memcpy(dst + used, src, len);
+			used += len;
+			src += len;
+			if (used + 1 == size)
+				break;
+			continue;
+		}
 		src += next_unit(unit, src, ascii_only);
 		len = strlen(unit);
 		if (len >= size - used)

@@ -20,6 +20,9 @@ enum clip_side {
 /* Bytes of the valid UTF-8 sequence at s (1-4), *cp set; 0: none is there. */
 unsigned int utf8_decode(const char *s, u32 *cp);
 
+/* How many bytes from s on are printable ASCII, and so safe as they are. */
+size_t escape_plain(const char *s);
+
 /* A terminal must not be shown this character. */
 bool escape_unsafe(u32 cp);
 

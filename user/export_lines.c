@@ -7,8 +7,20 @@
 #include "export.h"
 #include "export_text.h"
 
-/* A frame for a folded line, where ; and line ends are not to be had. */
-static void put_folded_frame(FILE *out, const struct frame *f)
+static void put_doubling_quotes(FILE *out, const char *text)
+{
+	const char *quote;
+
+	while ((quote = strchr(text, '"'))) {
+		fwrite_unlocked(text, 1, quote + 1 - text, out);
+		putc_unlocked('"', out);
+		text = quote + 1;
+	}
+	fputs_unlocked(text, out);
+}
+
+/* A frame for a folded line, where ; and line ends are not to be had; quoted: for a CSV field. */
+static void put_folded_frame(FILE *out, const struct frame *f, bool quoted)
 {
 	char label[FRAME_LABEL_MAX], safe[4 * FRAME_LABEL_MAX];
 
@@ -16,20 +28,24 @@ static void put_folded_frame(FILE *out, const struct frame *f)
 	escape_text(safe, sizeof(safe), label, false);
 	for (char *p = safe; (p = strchr(p, ';'));)
 		*p = ':';
-	fputs(safe, out);
+	if (quoted)
+		put_doubling_quotes(out, safe);
+	else
+		fputs_unlocked(safe, out);
 }
 
-/* Outermost first; returns where the frames were, for want of recursion. */
-static void put_folded_stack(FILE *out, const struct stacks *stacks, u32 stack)
+/* Outermost first. */
+static void put_folded_stack(FILE *out, const struct stacks *stacks, u32 stack, bool quoted)
 {
 	struct frame frames[STACKS_MAX_DEPTH];
 	u32 n = stacks_expand(stacks, stack, frames, STACKS_MAX_DEPTH);
 
 	if (!n)
-		put_folded_frame(out, stacks_frame(stacks, stacks_top(stacks, stack)));
+		put_folded_frame(out, stacks_frame(stacks, stacks_top(stacks, stack)), quoted);
 	while (n-- > 0) {
-		put_folded_frame(out, &frames[n]);
-		fputs(n ? ";" : "", out);
+		put_folded_frame(out, &frames[n], quoted);
+		if (n)
+			putc_unlocked(';', out);
 	}
 }
 
@@ -44,7 +60,7 @@ static int put_folded(FILE *out, const struct export_input *in, bool allocated)
 			sum += allocated ? in->rows[i].allocated_bytes : in->rows[i].live.bytes;
 		if (!export_whole(sum))
 			continue;
-		put_folded_stack(out, in->stacks, stack);
+		put_folded_stack(out, in->stacks, stack, false);
 		fprintf(out, " %llu\n", (unsigned long long)export_whole(sum));
 	}
 	return ferror(out) ? -EIO : 0;
@@ -67,35 +83,15 @@ static void put_field(FILE *out, const char *text)
 
 	escape_text(safe, sizeof(safe), text, false);
 	fputs(*safe && strchr("=+-@", *safe) ? "\"'" : "\"", out);
-	for (const char *p = safe; *p; p++) {
-		if (*p == '"')
-			fputc('"', out);
-		fputc(*p, out);
-	}
+	put_doubling_quotes(out, safe);
 	fputc('"', out);
 }
 
 static void put_csv_stack(FILE *out, const struct stacks *stacks, u32 stack)
 {
-	struct frame frames[STACKS_MAX_DEPTH];
-	u32 n = stacks_expand(stacks, stack, frames, STACKS_MAX_DEPTH);
-	AUTO_FREE char *text = NULL;
-	size_t len;
-	FILE *line = open_memstream(&text, &len);
-
-	if (!line)
-		return;
-	while (n-- > 0) {
-		put_folded_frame(line, &frames[n]);
-		fputs(n ? ";" : "", line);
-	}
-	fclose(line);
 	fputc('"', out);
-	for (const char *p = text; p && *p; p++) {
-		if (*p == '"')
-			fputc('"', out);
-		fputc(*p, out);
-	}
+	if (stacks_depth(stacks, stack))
+		put_folded_stack(out, stacks, stack, true);
 	fputc('"', out);
 }
 
@@ -112,8 +108,10 @@ static void put_csv_row(FILE *out, const struct export_input *in, const struct s
 			    row->freed_bytes,
 			    row->freed_blocks};
 
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		fprintf(out, "%llu,", (unsigned long long)export_whole(numbers[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		put_decimal(out, export_whole(numbers[i]));
+		putc_unlocked(',', out);
+	}
 	fprintf(out, "%llu,%llu,%s,", (unsigned long long)row->samples,
 		(unsigned long long)row->live.samples, snap_domain_name(row->domain));
 	put_field(out, f->function);

@@ -15,13 +15,30 @@ static void put_unicode(FILE *out, u32 cp)
 			0xdc00 + (cp & 0x3ff));
 }
 
+/* Bytes that stand in a string as they are; nearly all do. */
+static size_t json_plain(const char *s)
+{
+	size_t n = 0;
+
+	while (s[n] >= 0x20 && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
+		n++;
+	return n;
+}
+
 void json_string(FILE *out, const char *text)
 {
-	fputc('"', out);
+	putc_unlocked('"', out);
 	while (*text) {
+		size_t plain = json_plain(text);
+		unsigned int n;
 		u32 cp;
-		unsigned int n = utf8_decode(text, &cp);
 
+		if (plain) {
+			fwrite_unlocked(text, 1, plain, out);
+			text += plain;
+			continue;
+		}
+		n = utf8_decode(text, &cp);
 		if (!n)
 			put_unicode(out, 0xfffd);
 		else if (cp == '"' || cp == '\\')
@@ -32,16 +49,34 @@ void json_string(FILE *out, const char *text)
 			fwrite(text, 1, n, out);
 		text += n ? n : 1;
 	}
-	fputc('"', out);
+	putc_unlocked('"', out);
 }
 
 void json_whole(FILE *out, double v)
 {
-	/* Adding 0 turns -0 into 0. */
-	if (isfinite(v))
-		fprintf(out, "%.0f", nearbyint(v) + 0.0);
-	else
+	if (!isfinite(v)) {
 		fputs("null", out);
+	} else if (fabs(v) < 1e15) {
+		s64 whole = (s64)nearbyint(v);
+
+		if (whole < 0)
+			putc_unlocked('-', out);
+		put_decimal(out, whole < 0 ? -(u64)whole : (u64)whole);
+	} else {
+		fprintf(out, "%.0f", nearbyint(v));
+	}
+}
+
+void put_decimal(FILE *out, u64 v)
+{
+	char digits[20];
+	int n = 0;
+
+	do
+		digits[n++] = '0' + v % 10;
+	while (v /= 10);
+	while (n-- > 0)
+		putc_unlocked(digits[n], out);
 }
 
 void json_frame(FILE *out, const struct frame *f)
@@ -52,18 +87,21 @@ void json_frame(FILE *out, const struct frame *f)
 		[FRAME_OTHER] = "other",
 	};
 
-	fputs("{\"function\":", out);
+	fputs_unlocked("{\"function\":", out);
 	json_string(out, f->function);
-	fputs(",\"file\":", out);
+	fputs_unlocked(",\"file\":", out);
 	if (*f->file)
 		json_string(out, f->file);
 	else
-		fputs("null", out);
+		fputs_unlocked("null", out);
+	fputs_unlocked(",\"line\":", out);
 	if (f->line > 0)
-		fprintf(out, ",\"line\":%d", f->line);
+		put_decimal(out, (u64)f->line);
 	else
-		fputs(",\"line\":null", out);
-	fprintf(out, ",\"kind\":\"%s\"}", kinds[f->kind]);
+		fputs_unlocked("null", out);
+	fputs_unlocked(",\"kind\":\"", out);
+	fputs_unlocked(kinds[f->kind], out);
+	fputs_unlocked("\"}", out);
 }
 
 size_t valid_utf8(char *dst, size_t size, const char *text)
@@ -86,14 +124,28 @@ size_t valid_utf8(char *dst, size_t size, const char *text)
 	return len;
 }
 
+/* Add to a string of n bytes, as much as fits; returns its new length. */
+static size_t append(char *dst, size_t size, size_t n, const char *text)
+{
+	size_t len = strnlen(text, size - n - 1);
+
+	memcpy(dst + n, text, len);
+	dst[n + len] = '\0';
+	return n + len;
+}
+
 void frame_label(char *dst, size_t size, const struct frame *f)
 {
 	const char *function = *f->function ? f->function : "?";
 
+	size_t n = append(dst, size, 0, function);
+
 	if (!*f->file)
-		snprintf(dst, size, "%s", function);
-	else if (f->line > 0)
-		snprintf(dst, size, "%s (%s:%d)", function, f->file, f->line);
+		return;
+	n = append(dst, size, n, " (");
+	n = append(dst, size, n, f->file);
+	if (f->line > 0)
+		snprintf(dst + n, size - n, ":%d)", f->line);
 	else
-		snprintf(dst, size, "%s (%s)", function, f->file);
+		append(dst, size, n, ")");
 }

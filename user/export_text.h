@@ -9,6 +9,8 @@
 void json_string(FILE *out, const char *text);
 /* A whole number, never -0; JSON's null where it is none. */
 void json_whole(FILE *out, double v);
+/* The same of what is whole anyway; fprintf() is slow where there are millions. */
+void put_decimal(FILE *out, u64 v);
 /* A frame as docs/json.md has it. */
 void json_frame(FILE *out, const struct frame *f);
 

@@ -79,8 +79,10 @@ u64 flame_coarse(double v)
 	float narrow = (float)v;
 	u32 bits;
 
-	if (!isfinite(narrow))
-		narrow = copysignf(3e38f, isnan(v) ? 0 : narrow);
+	if (isnan(narrow))
+		return 0;
+	if (isinf(narrow))
+		narrow = copysignf(3e38f, narrow);
 	memcpy(&bits, &narrow, sizeof(bits));
 	/* To nearest; the sign last, so that small numbers stay short. */
 	bits = ((bits & 0x7fffffff) + 0x8000) >> 16 << 1 | bits >> 31;
