@@ -51,6 +51,7 @@ USER_OBJ := $(USER_SRC:user/%.c=$(BUILD)/user/%.o) $(USER_ASM:user/%.S=$(BUILD)/
 LIB      := $(BUILD)/libpht.a
 SKEL     := $(BUILD)/pyheaptrace.skel.h
 BIN      := $(BUILD)/pyheaptrace
+GEN      := $(patsubst tests/gen/%.c,$(BUILD)/tests/gen_%,$(wildcard tests/gen/*.c))
 UNIT     := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 
 .PHONY: all
@@ -110,7 +111,7 @@ asan:
 		SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" unit
 
 .PHONY: integration
-integration: $(BIN)
+integration: $(BIN) $(GEN)
 	$(Q)tests/run-integration.sh
 
 .PHONY: test
@@ -176,7 +177,7 @@ install: $(BIN)
 	$(Q)install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
 	$(Q)install -m 644 $(wildcard LICENSES/*) $(DOC)/LICENSES
 	$(Q)install -d $(DOC)/images $(DOC)/examples $(MAN) $(BASHCOMP) $(ZSHCOMP) $(FISHCOMP)
-	$(Q)install -m 644 $(wildcard docs/images/*.svg) $(DOC)/images
+	$(Q)install -m 644 $(wildcard docs/images/*.svg docs/images/*.png) $(DOC)/images
 	$(Q)install -m 644 $(wildcard docs/examples/*.py) $(DOC)/examples
 	$(Q)install -m 644 $(wildcard man/*.1) $(MAN)
 	$(Q)install -m 644 completions/pyheaptrace.bash $(BASHCOMP)/pyheaptrace

@@ -28,8 +28,8 @@ _pyheaptrace()
 	:--group-by|diff:--group-by|report:--group-by|leaks:--group-by)
 		COMPREPLY=($(compgen -W "traceback line function file" -- "$cur"))
 		return ;;
-	:-f|:--format|rss:-f|rss:--format|census:-f|census:--format|diff:-f|diff:--format|report:-f|report:--format|leaks:-f|leaks:--format)
-		COMPREPLY=($(compgen -W "text json" -- "$cur"))
+	:-f|:--format)
+		COMPREPLY=($(compgen -W "text json flamegraph" -- "$cur"))
 		return ;;
 	:--collector|record:--collector|leaks:--collector)
 		COMPREPLY=($(compgen -W "auto trampoline probe growth" -- "$cur"))
@@ -37,14 +37,20 @@ _pyheaptrace()
 	pymalloc:-f|pymalloc:--format)
 		COMPREPLY=($(compgen -W "text json debugmallocstats" -- "$cur"))
 		return ;;
+	rss:-f|rss:--format|census:-f|census:--format|leaks:-f|leaks:--format)
+		COMPREPLY=($(compgen -W "text json" -- "$cur"))
+		return ;;
 	diff:--sort)
 		COMPREPLY=($(compgen -W "size count growth sure" -- "$cur"))
+		return ;;
+	diff:-f|diff:--format|report:-f|report:--format)
+		COMPREPLY=($(compgen -W "flamegraph text json" -- "$cur"))
 		return ;;
 	report:--sort)
 		COMPREPLY=($(compgen -W "size count allocated" -- "$cur"))
 		return ;;
 	report:report)
-		COMPREPLY=($(compgen -W "table tree summary stats series" -- "$cur"))
+		COMPREPLY=($(compgen -W "table tree summary stats series flamegraph" -- "$cur"))
 		return ;;
 	export:--to)
 		COMPREPLY=($(compgen -W "pprof speedscope folded folded-allocated csv json tracemalloc" -- "$cur"))

@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the packages that building and testing pyheaptrace needs, on
 # Debian 12/13, Ubuntu 22.04/24.04 and Fedora.  Does nothing where all are there.
-# With --lint, also what `make lint` needs; with --vm, what `make vmtest` needs.
+# With --lint, also what `make lint` needs; with --vm, what `make vmtest` needs;
+# with --browser, the one that the test of flame graphs drives.
 set -eu
 
 DEBIAN="gcc libc6-dev make pkg-config clang llvm libbpf-dev libelf-dev zlib1g-dev
 libcapstone-dev libjson-c-dev libcmocka-dev python3"
 DEBIAN_LINT="clang-format clang-tidy"
+DEBIAN_BROWSER="chromium"
 DEBIAN_VM="qemu-system-x86 busybox-static cpio kmod xz-utils zstd debian-archive-keyring"
 FEDORA="gcc glibc-devel make pkgconf-pkg-config clang llvm bpftool libbpf-devel
 elfutils-libelf-devel zlib-devel capstone-devel json-c-devel libcmocka-devel libasan
 libubsan python3 gawk"
 FEDORA_LINT="clang-tools-extra"
+FEDORA_BROWSER="chromium"
 
 die()
 {
@@ -75,10 +78,11 @@ dnf_install()
 }
 
 case "${1:-}" in
-"") DEBIAN_LINT= FEDORA_LINT= DEBIAN_VM= ;;
---lint) DEBIAN_VM= ;;
---vm) DEBIAN_LINT= FEDORA_LINT= ;;
-*) die "usage: $0 [--lint|--vm]" ;;
+"") DEBIAN_LINT= FEDORA_LINT= DEBIAN_VM= DEBIAN_BROWSER= FEDORA_BROWSER= ;;
+--lint) DEBIAN_VM= DEBIAN_BROWSER= FEDORA_BROWSER= ;;
+--vm) DEBIAN_LINT= FEDORA_LINT= DEBIAN_BROWSER= FEDORA_BROWSER= ;;
+--browser) DEBIAN_LINT= FEDORA_LINT= DEBIAN_VM= ;;
+*) die "usage: $0 [--lint|--vm|--browser]" ;;
 esac
 [ -r /etc/os-release ] || die "no /etc/os-release: cannot tell which distribution this is"
 . /etc/os-release
@@ -86,15 +90,17 @@ esac
 # shellcheck disable=SC2086 # lists of words, meant to split
 case "$ID" in
 debian | raspbian)
-	apt_install $DEBIAN $DEBIAN_LINT $DEBIAN_VM bpftool
+	apt_install $DEBIAN $DEBIAN_LINT $DEBIAN_VM $DEBIAN_BROWSER bpftool
 	;;
 ubuntu)
 	# bpftool comes with the kernel's tools there; the Makefile finds it.
+	[ "${1:-}" != --browser ] || die "Ubuntu has chromium as a snap only, whose files are" \
+		"out of reach; install Google Chrome or set PHT_CHROMIUM"
 	apt_install $DEBIAN $DEBIAN_LINT $DEBIAN_VM linux-tools-common linux-tools-generic
 	;;
 fedora)
 	[ "${1:-}" != --vm ] || die "make vmtest takes its kernels from Debian's archive: it needs apt"
-	dnf_install $FEDORA $FEDORA_LINT
+	dnf_install $FEDORA $FEDORA_LINT $FEDORA_BROWSER
 	;;
 *)
 	die "${PRETTY_NAME:-$ID} is not known to this script; install the equivalents of:" \

@@ -23,6 +23,7 @@ flame_script:
 	.incbin	"user/flame/graph.js"
 	.incbin	"user/flame/timeline.js"
 	.incbin	"user/flame/header.js"
+	.incbin	"user/flame/tooltip.js"
 	.incbin	"user/flame/page.js"
 	.byte	0
 

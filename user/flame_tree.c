@@ -246,6 +246,8 @@ static int number_nodes(struct making *m)
 	m->tree.nnodes = n;
 	free(m->tree.sites);
 	m->tree.sites = sorted;
+	/* A site that never held or allocated anything has no node. */
+	m->tree.nsites = nsites;
 	return 0;
 }
 

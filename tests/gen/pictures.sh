@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes the pictures of the README again, from real runs:
 #   sudo tests/gen/pictures.sh PYTHON [OUTPUT-DIRECTORY]
-# PYTHON needs django and numpy.  The programs are run from copies in /srv/shop,
+# PYTHON needs django and numpy; flame graphs need chromium.  The programs are run from copies in /srv/shop,
 # because their paths are in the pictures.
 set -eu
 
@@ -47,3 +47,5 @@ picture live-heap 112 "a Django process, live heap by line" "sudo " \
 pyheaptrace record -p "$pid" -R 128K -o "$bin/heap.pht" -d 45 --every 5
 cd "$bin"
 picture diff 104 "what grew while we recorded" "" pyheaptrace diff heap.pht -n 5
+pyheaptrace report flamegraph heap.pht -o heap.html
+python3 "$here/tests/gen/page2png.py" heap.html "$out/flamegraph" "audit.<locals>.middleware"

@@ -341,6 +341,32 @@ static void nothing_live_is_no_trouble(void **state)
 	stacks_free(stacks);
 }
 
+static void rows_of_nothing_are_left_out(void **state)
+{
+	static const struct frame frame = {"f", "f.py", 1, FRAME_PYTHON};
+	static const struct frame other = {"g", "g.py", 1, FRAME_PYTHON};
+	struct snap_row rows[2] = {0};
+	struct snapshot now = {.rows = rows, .nrows = 2};
+	struct stacks *stacks = stacks_new();
+	struct json_object *json, *sites;
+	struct text page;
+
+	(void)state;
+	assert_int_equal(stacks_add(stacks, &frame, 1, false, &rows[0].stack), 0);
+	assert_int_equal(stacks_add(stacks, &other, 1, false, &rows[1].stack), 0);
+	estimate_add(&rows[0].live, 1000, 1);
+	page = page_of(&(struct flame_input){.stacks = stacks, .now = &now, .filter = &all});
+	json = data_of(&page);
+	sites = get(json, "sites");
+	assert_int_equal(json_object_get_int(get(get(json, "nodes"), "count")), 2);
+	assert_int_equal(json_object_get_int(get(sites, "count")), 1);
+	assert_int_equal(sum_of(sites, "node", 1), 1);
+	assert_int_equal(sum_of(get(sites, "now"), "bytes", 1), 1000);
+	json_object_put(json);
+	free(page.data);
+	stacks_free(stacks);
+}
+
 static void a_filter_leaves_out(void **state)
 {
 	static const char *const include[] = {"*/part3.py"};
@@ -421,6 +447,7 @@ int main(void)
 		cmocka_unit_test(long_names_are_cut),
 		cmocka_unit_test(coarse_numbers),
 		cmocka_unit_test(nothing_live_is_no_trouble),
+		cmocka_unit_test(rows_of_nothing_are_left_out),
 		cmocka_unit_test(a_filter_leaves_out),
 		cmocka_unit_test(a_course_is_bounded),
 	};

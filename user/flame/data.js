@@ -54,7 +54,13 @@ function readNodes(raw) {
 	}
 	while (path.length)
 		end[path.pop()] = n;
-	return {count: n, depth, parent, end, frame: readColumn(raw.nodes.frame, n, new Int32Array(n))};
+	return {
+		count: n,
+		depth,
+		parent,
+		end,
+		frame: readColumn(raw.nodes.frame, n, new Int32Array(n))
+	};
 }
 
 function readMoment(raw, n) {
@@ -84,9 +90,16 @@ function readSites(raw) {
 
 function readData(raw) {
 	const data = {
-		diff: raw.diff, sameRun: raw.same_run, moments: raw.moments, series: raw.series,
-		pruned: raw.pruned, namesCut: raw.names_cut, strings: raw.strings,
-		frames: readFrames(raw), nodes: readNodes(raw), sites: readSites(raw),
+		diff: raw.diff,
+		sameRun: raw.same_run,
+		moments: raw.moments,
+		series: raw.series,
+		pruned: raw.pruned,
+		namesCut: raw.names_cut,
+		strings: raw.strings,
+		frames: readFrames(raw),
+		nodes: readNodes(raw),
+		sites: readSites(raw),
 	};
 	// Sites of a node and all above it are siteFrom[node] to siteFrom[end[node]] - 1.
 	const from = new Int32Array(data.nodes.count + 1);

@@ -24,7 +24,8 @@ function intervalOf(e, sampleInterval) {
 		const slope = e.covar / e.variance;
 		const shift = slope * Z95 * Z95 / 2 - e.skew / e.variance * (Z95 * Z95 - 1) / 6;
 		const half = Z95 * Math.sqrt(e.variance + slope * slope * Z95 * Z95 / 4);
-		out.low = Math.min(Math.max(e.bytes + Math.min(shift, half / 2) - half, e.seen), e.bytes);
+		out.low = Math.min(Math.max(e.bytes + Math.min(shift, half / 2) - half, e.seen),
+				   e.bytes);
 		out.high = Math.max(e.bytes + Math.min(shift, half) + half, e.bytes);
 	}
 	if (e.samples < 0.5 && sampleInterval > 1)

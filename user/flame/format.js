@@ -34,7 +34,8 @@ function formatCount(v) {
 
 function formatShare(v) {
 	const p = 100 * v;
-	return (p >= 99.95 ? (v >= 1 ? "100" : "99.9") : p.toFixed(p < 0.095 && p > 0 ? 3 : 1)) + "%";
+	return (p >= 99.95 ? (v >= 1 ? "100" : "99.9") : p.toFixed(p < 0.095 && p > 0 ? 3 : 1)) +
+	       "%";
 }
 
 function formatSeconds(s) {
@@ -44,4 +45,8 @@ function formatSeconds(s) {
 	if (m < 60)
 		return m + " min " + Math.floor(s % 60) + " s";
 	return Math.floor(m / 60) + " h " + (m % 60) + " min";
+}
+
+function formatWhole(n) {
+	return n.toLocaleString("en");
 }

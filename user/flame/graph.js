@@ -4,12 +4,38 @@
 const ROW = 19, FONT = "12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 
 const palettes = {
-	light: {text: "#1c1c1c", back: "#ffffff", edge: "#ffffff", root: "#d9d9d9", native: "#c3ccd6",
-		other: "#dddddd", hit: "#d63fd6", hitText: "#ffffff", focus: "#0b57d0", sat: 62, light: 76,
-		flat: [232, 232, 232], up: [222, 60, 50], down: [52, 108, 222]},
-	dark: {text: "#f0f0f0", back: "#16181c", edge: "#16181c", root: "#3a3d44", native: "#3d4956",
-		other: "#3a3a3a", hit: "#c236c2", hitText: "#ffffff", focus: "#8ab4f8", sat: 34, light: 33,
-		flat: [62, 64, 70], up: [196, 58, 48], down: [52, 98, 200]},
+	light: {
+		text: "#1c1c1c",
+		back: "#ffffff",
+		edge: "#ffffff",
+		root: "#d9d9d9",
+		native: "#c3ccd6",
+		other: "#dddddd",
+		hit: "#d63fd6",
+		hitText: "#ffffff",
+		focus: "#0b57d0",
+		sat: 62,
+		light: 76,
+		flat: [232, 232, 232],
+		up: [222, 60, 50],
+		down: [52, 108, 222]
+	},
+	dark: {
+		text: "#f0f0f0",
+		back: "#16181c",
+		edge: "#16181c",
+		root: "#3a3d44",
+		native: "#3d4956",
+		other: "#3a3a3a",
+		hit: "#c236c2",
+		hitText: "#ffffff",
+		focus: "#8ab4f8",
+		sat: 34,
+		light: 33,
+		flat: [62, 64, 70],
+		up: [196, 58, 48],
+		down: [52, 98, 200]
+	},
 };
 
 function hashText(text) {
@@ -52,7 +78,8 @@ class Graph {
 			this.rows.push(level);
 			level = this.nextLevel(level);
 		}
-		this.rows.forEach((row, i) => row.forEach((place, j) => this.places.set(place.box, {row: i, index: j})));
+		this.rows.forEach((row, i) => row.forEach((place, j) => this.places.set(
+								  place.box, {row: i, index: j})));
 		this.pixelBytes = this.scale ? 1 / this.scale : 0;
 	}
 
@@ -74,11 +101,13 @@ class Graph {
 		return next;
 	}
 
-	// Boxes too narrow to draw: one for all of them, or, where that would be all there is, several.
+	// Boxes too narrow to draw: one for all of them, or, where that would be all there is,
+	// several.
 	addRest(level, parent, kids, x, all) {
 		const parts = all && parent.rest ? Math.min(kids.length, 40) : 1;
 		for (let i = 0; i < parts; i++) {
-			const some = kids.slice(kids.length * i / parts, kids.length * (i + 1) / parts);
+			const some =
+				kids.slice(kids.length * i / parts, kids.length * (i + 1) / parts);
 			const box = this.tree.restOf(parent, some);
 			for (const kid of some)
 				this.pruned += this.tree.weightOf(kid);
@@ -102,14 +131,16 @@ class Graph {
 		if (!this.colours.has(key)) {
 			const h = hashText(strings[file]);
 			this.colours.set(key, `hsl(${h % 360}, ${palette.sat + (h >>> 9) % 12}%, ` +
-				`${palette.light + (h >>> 14) % 8}%)`);
+						      `${palette.light + (h >>> 14) % 8}%)`);
 		}
 		return this.colours.get(key);
 	}
 
 	growthColour(box, palette) {
-		const g = growthOf(box), to = g > 0 ? palette.up : palette.down, t = Math.sqrt(Math.abs(g));
-		return "rgb(" + palette.flat.map((c, i) => Math.round(c + (to[i] - c) * t)).join(",") + ")";
+		const g = growthOf(box), to = g > 0 ? palette.up : palette.down,
+		      t = Math.sqrt(Math.abs(g));
+		return "rgb(" +
+		       palette.flat.map((c, i) => Math.round(c + (to[i] - c) * t)).join(",") + ")";
 	}
 
 	colourOf(place, style) {
@@ -153,7 +184,8 @@ class Graph {
 		c.globalAlpha = 1;
 		if (w > 3 * this.charWidth + 6) {
 			c.fillStyle = hit ? style.palette.hitText : style.palette.text;
-			c.fillText(this.label(box, Math.floor((w - 6) / this.charWidth), style), x + 3, y + ROW / 2);
+			c.fillText(this.label(box, Math.floor((w - 6) / this.charWidth), style),
+				   x + 3, y + ROW / 2);
 		}
 		if (box === this.focus) {
 			c.strokeStyle = style.palette.focus;
@@ -167,14 +199,15 @@ class Graph {
 		let text = name;
 		if (place && name.length + 8 < room) {
 			const tail = place.slice(place.lastIndexOf("/") + 1);
-			text = name + "  " + (name.length + place.length + 2 <= room ? place : tail);
+			text = name + "  " +
+			       (name.length + place.length + 2 <= room ? place : tail);
 		}
 		return text.length <= room ? text : text.slice(0, Math.max(room - 1, 1)) + "…";
 	}
 
 	nameOf(box, rootName) {
 		if (box.rest)
-			return `${box.kids.length.toLocaleString("en")} smaller`;
+			return `${formatWhole(box.kids.length)} smaller`;
 		return box.parent ? frameName(this.tree.data, box.frame) : rootName;
 	}
 

@@ -13,7 +13,11 @@ function processName(moment) {
 }
 
 function momentText(moment) {
-	const when = moment.time_ms ? new Date(moment.time_ms).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "";
+	const when =
+		moment.time_ms
+			? new Date(moment.time_ms).toISOString().replace("T", " ").slice(0, 19) +
+				  " UTC"
+			: "";
 	return `after ${formatSeconds(moment.duration || 0)}${when ? ", " + when : ""}`;
 }
 
@@ -22,13 +26,21 @@ function sampling(moment) {
 }
 
 function coverageText(moment) {
-	const share = moment.coverage_share === null ? "" : `, ${formatShare(moment.coverage_share)} of live bytes block by block`;
-	return `${moment.complete ? "complete" : "partial"}${share}: ${moment.coverage || "unknown"}`;
+	const share =
+		moment.coverage_share === null
+			? ""
+			: `, ${formatShare(moment.coverage_share)} of live bytes block by block`;
+	const complete = moment.complete ? "complete" : "partial",
+	      words = moment.coverage || "unknown";
+	return `${complete}${share}: ${words}`;
 }
 
 function collectorText(moment) {
-	const slow = moment.overhead === null ? "" : `; the process ran ${formatShare(moment.overhead)} slower`;
-	return moment.collector + (moment.wrote ? `, wrote ${moment.wrote} into the process` : "") + slow;
+	const slow = moment.overhead === null
+			     ? ""
+			     : `; the process ran ${formatShare(moment.overhead)} slower`;
+	return moment.collector + (moment.wrote ? `, wrote ${moment.wrote} into the process` : "") +
+	       slow;
 }
 
 // Losses of any moment shown; of one run they only grow, so the largest count is the last.
@@ -45,7 +57,8 @@ function lossesOf(data) {
 
 function fillHeader(data, title, list, notes) {
 	const {now, first} = data.moments;
-	title.textContent = data.diff ? `${processName(first)} → ${processName(now)}` : processName(now);
+	title.textContent =
+		data.diff ? `${processName(first)} → ${processName(now)}` : processName(now);
 	document.title = `${title.textContent} – pyheaptrace`;
 	fact(list, "Python", now.python || "unknown");
 	if (data.diff) {
@@ -56,17 +69,21 @@ function fillHeader(data, title, list, notes) {
 	}
 	fact(list, "collector", collectorText(now));
 	fact(list, "coverage", coverageText(now));
-	fact(list, "sampling", data.diff && first.interval !== now.interval ?
-		`${sampling(first)}, then ${sampling(now)}` : sampling(now));
+	fact(list, "sampling",
+	     data.diff && first.interval !== now.interval
+		     ? `${sampling(first)}, then ${sampling(now)}`
+		     : sampling(now));
 	fact(list, "RSS", formatBytes(now.rss));
 	for (const loss of lossesOf(data))
-		note(notes, `lost: ${loss.count.toLocaleString("en")} ${loss.text}`);
-	if (data.pruned.count)
-		note(notes, `${data.pruned.count.toLocaleString("en")} frames below ` +
-			`${formatShare(data.pruned.share)} of every total are not in this page; ` +
-			"their bytes count for their callers");
+		note(notes, `lost: ${formatWhole(loss.count)} ${loss.text}`);
+	if (data.pruned.count) {
+		const count = formatWhole(data.pruned.count),
+		      share = formatShare(data.pruned.share);
+		note(notes, `${count} frames below ${share} of every total are not in this page; ` +
+				    "their bytes count for their callers");
+	}
 	if (data.namesCut)
-		note(notes, `${data.namesCut.toLocaleString("en")} names were cut`);
+		note(notes, `${formatWhole(data.namesCut)} names were cut`);
 }
 
 function note(list, text) {

@@ -7,9 +7,17 @@ class Page {
 	constructor(data) {
 		this.data = data;
 		this.views = viewsOf(data);
-		this.state = {view: 0, inverted: false, native: true, merge: false, growth: data.diff,
-			search: "", dark: matchMedia("(prefers-color-scheme: dark)").matches};
+		this.state = {
+			view: 0,
+			inverted: false,
+			native: true,
+			merge: false,
+			growth: data.diff,
+			search: "",
+			dark: matchMedia("(prefers-color-scheme: dark)").matches
+		};
 		this.graph = new Graph($("graph"), $("scroller"));
+		this.tooltip = new Tooltip(this, $("tooltip"));
 		this.hits = null;
 		fillHeader(data, $("title"), $("about"), $("notes"));
 		$("coverage").textContent = this.headline();
@@ -24,10 +32,12 @@ class Page {
 
 	headline() {
 		const {now, first} = this.data.moments;
-		const parts = this.data.diff ?
-			[`${momentText(first)} → ${momentText(now)}`] : [momentText(now)];
-		return ["Python " + now.python, ...parts, "collector " + now.collector,
-			"coverage " + coverageText(now), "sampling " + sampling(now)].join(" · ");
+		const parts = this.data.diff ? [`${momentText(first)} → ${momentText(now)}`]
+					     : [momentText(now)];
+		return [
+			"Python " + now.python, ...parts, "collector " + now.collector,
+			"coverage " + coverageText(now), "sampling " + sampling(now)
+		].join(" · ");
 	}
 
 	makeViews() {
@@ -62,8 +72,12 @@ class Page {
 	// A new tree; path is the zoom to keep, as far as it is there.
 	rebuild(path) {
 		const view = this.views[this.state.view];
-		this.tree = new BoxTree(this.data, {view, inverted: this.state.inverted,
-			native: this.state.native, byFunction: this.state.merge});
+		this.tree = new BoxTree(this.data, {
+			view,
+			inverted: this.state.inverted,
+			native: this.state.native,
+			byFunction: this.state.merge
+		});
 		this.graph.focus = null;
 		this.search(this.state.search);
 		this.zoomTo(this.tree.follow(path));
@@ -71,8 +85,8 @@ class Page {
 			button.setAttribute("aria-checked", String(i === this.state.view));
 			button.tabIndex = i === this.state.view ? 0 : -1;
 		});
-		for (const [id, on] of [["invert", "inverted"], ["native", "native"], ["merge", "merge"],
-			["growth", "growth"]])
+		for (const [id, on] of [["invert", "inverted"], ["native", "native"],
+					["merge", "merge"], ["growth", "growth"]])
 			$(id).setAttribute("aria-pressed", String(this.state[on]));
 	}
 
@@ -88,8 +102,9 @@ class Page {
 		$("scroller").scrollTop = 0;
 		$("reset").disabled = box === this.tree.root;
 		this.fillCrumbs(box);
-		$("pruned").textContent = this.graph.pruned ?
-			`${this.graph.pruned.toLocaleString("en")} frames below ${formatBytes(this.graph.pixelBytes)} not shown` : "";
+		const {pruned, pixelBytes} = this.graph, least = formatBytes(pixelBytes);
+		$("pruned").textContent =
+			pruned ? `${formatWhole(pruned)} frames below ${least} not shown` : "";
 		this.describe();
 		this.redraw();
 	}
@@ -98,9 +113,11 @@ class Page {
 		const path = [];
 		for (; box; box = box.parent)
 			path.unshift(box);
-		const shown = path.length > 8 ? path.slice(0, 2).concat(null, path.slice(-5)) : path;
+		const shown =
+			path.length > 8 ? path.slice(0, 2).concat(null, path.slice(-5)) : path;
 		$("crumbs").replaceChildren(...shown.map((step) => {
-			const item = document.createElement("li"), button = document.createElement("button");
+			const item = document.createElement("li"),
+			      button = document.createElement("button");
 			if (!step) {
 				item.textContent = `… ${path.length - 7} more`;
 				return item;
@@ -119,8 +136,12 @@ class Page {
 		this.pending = true;
 		requestAnimationFrame(() => {
 			this.pending = false;
-			this.graph.paint({palette: palettes[this.state.dark ? "dark" : "light"],
-				growth: this.state.growth, hits: this.hits, rootName: this.rootName()});
+			this.graph.paint({
+				palette: palettes[this.state.dark ? "dark" : "light"],
+				growth: this.state.growth,
+				hits: this.hits,
+				rootName: this.rootName()
+			});
 			// For measuring: when the last frame was painted, and how many there were.
 			this.painted = performance.now();
 			this.firstPainted = this.firstPainted || this.painted;
@@ -135,8 +156,10 @@ class Page {
 		$("search").setAttribute("aria-invalid", String(Boolean(error)));
 		this.matched = this.hits ? matchedBytes(this.tree, matches) : 0;
 		const share = this.tree.root.value > 0 ? this.matched / this.tree.root.value : 0;
-		$("matched").textContent = error || (this.hits ?
-			`${formatShare(share)} matched, ${formatBytes(this.matched)}` : "");
+		$("matched").textContent =
+			error ||
+			(this.hits ? `${formatShare(share)} matched, ${formatBytes(this.matched)}`
+				   : "");
 		this.redraw();
 	}
 
@@ -183,55 +206,12 @@ class Page {
 			this.redraw();
 	}
 
-	// What a tooltip says, line by line.
-	facts(box) {
-		const view = this.views[this.state.view], sums = this.tree.sumsOf(box), {now, first} = this.data.moments;
-		const share = this.tree.root.value > 0 ? box.value / this.tree.root.value : 0;
-		const lines = [];
-		if (view.moment) {
-			const e = intervalOf(sums[view.moment], this.data.moments[view.moment].interval);
-			lines.push(`${formatBytes(box.value)} ${view.title}${formatInterval(e, formatBytes)}`);
-		} else {
-			lines.push(`${formatBytes(box.value)} ${view.title}`);
-		}
-		lines.push(`${formatShare(share)} of all, ${formatCount(sums.blocks)} blocks`);
-		if (box !== this.graph.zoom && this.graph.zoom.value > 0 && this.graph.zoom.parent)
-			lines.push(`${formatShare(box.value / this.graph.zoom.value)} of the zoomed frame`);
-		if (this.data.sites.first) {
-			const d = differenceOf(sums.first, first.interval, sums.now, now.interval, this.data.sameRun);
-			const noise = d.value !== 0 && d.low <= 0 && d.high >= 0 ? "; may be noise" : "";
-			lines.push(`change ${formatSignedBytes(d.value)}${formatInterval(d, formatSignedBytes)}${noise}`);
-		}
-		return lines;
-	}
-
 	describe() {
-		const box = this.graph.focus;
-		$("focused").textContent = box ?
-			[this.graph.nameOf(box, "all"), this.tree.placeOf(box), ...this.facts(box)].filter(Boolean).join(", ") : "";
-	}
-
-	showTooltip(box, x, y) {
-		const tip = $("tooltip"), line = (text, name) => {
-			const element = document.createElement("div");
-			element.textContent = text;
-			if (name)
-				element.className = name;
-			return element;
-		};
-		tip.hidden = !box;
-		if (!box || this.tipBox === box && !tip.hidden)
-			return this.placeTooltip(x, y);
-		this.tipBox = box;
-		tip.replaceChildren(line(this.graph.nameOf(box, this.rootName()), "name"),
-			line(this.tree.placeOf(box), "place"), ...this.facts(box).map((text) => line(text)));
-		this.placeTooltip(x, y);
-	}
-
-	placeTooltip(x, y) {
-		const tip = $("tooltip"), box = tip.getBoundingClientRect();
-		tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - box.width - 6)) + "px";
-		tip.style.top = (y + 18 + box.height > innerHeight ? Math.max(4, y - box.height - 10) : y + 18) + "px";
+		const box = this.graph.focus, parts = [];
+		if (box)
+			parts.push(this.graph.nameOf(box, "all"), this.tree.placeOf(box),
+				   ...boxFacts(this, box));
+		$("focused").textContent = parts.filter(Boolean).join(", ");
 	}
 
 	boxUnder(event) {
@@ -262,7 +242,8 @@ class Page {
 		else if (key === "ArrowDown")
 			this.setFocus((next.find((p) => p.box.parent === graph.focus) || {}).box);
 		else
-			this.setFocus((row[place.index + (key === "ArrowLeft" ? -1 : 1)] || {}).box);
+			this.setFocus(
+				(row[place.index + (key === "ArrowLeft" ? -1 : 1)] || {}).box);
 	}
 
 	escape() {
@@ -292,9 +273,11 @@ class Page {
 
 	// Keys beside Escape outside of the search; whether it was one.
 	pressed(event) {
-		const toggles = {i: "inverted", n: "native", m: "merge", g: "growth"}, {key} = event;
+		const toggles = {i: "inverted", n: "native", m: "merge", g: "growth"},
+		      {key} = event;
 		if (event.target.closest("#views") && key.startsWith("Arrow")) {
-			const n = this.views.length, step = key === "ArrowRight" || key === "ArrowDown" ? 1 : n - 1;
+			const n = this.views.length,
+			      step = key === "ArrowRight" || key === "ArrowDown" ? 1 : n - 1;
 			this.setView((this.state.view + step) % n);
 			$("views").children[this.state.view].focus();
 		} else if (key.startsWith("Arrow")) {
@@ -327,17 +310,20 @@ class Page {
 			if (box)
 				this.zoomTo(box);
 		});
-		canvas.addEventListener("pointermove", (e) => this.showTooltip(this.boxUnder(e), e.clientX, e.clientY));
-		canvas.addEventListener("pointerleave", () => this.showTooltip(null, 0, 0));
+		canvas.addEventListener(
+			"pointermove",
+			(e) => this.tooltip.show(this.boxUnder(e), e.clientX, e.clientY));
+		canvas.addEventListener("pointerleave", () => this.tooltip.show(null, 0, 0));
 		$("scroller").addEventListener("scroll", () => this.redraw());
 		document.addEventListener("keydown", (e) => this.key(e));
 		$("search").addEventListener("input", (e) => this.search(e.target.value));
 		$("reset").addEventListener("click", () => this.zoomTo(this.tree.root));
-		for (const [id, name] of [["invert", "inverted"], ["native", "native"], ["merge", "merge"],
-			["growth", "growth"]])
+		for (const [id, name] of [["invert", "inverted"], ["native", "native"],
+					  ["merge", "merge"], ["growth", "growth"]])
 			$(id).addEventListener("click", () => this.toggle(name));
 		$("theme").addEventListener("click", () => this.setDark(!this.state.dark));
-		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (e) => this.setDark(e.matches));
+		matchMedia("(prefers-color-scheme: dark)")
+			.addEventListener("change", (e) => this.setDark(e.matches));
 		$("help-open").addEventListener("click", () => $("help").showModal());
 		$("help-close").addEventListener("click", () => $("help").close());
 		$("details").addEventListener("click", () => {

@@ -18,7 +18,9 @@ function findFrames(data, text) {
 	};
 	for (let i = 0; text && i < matches.length; i++)
 		matches[i] = test(data.frames.fn[i]) || test(data.frames.file[i]) ||
-			(/\d/.test(text) && regex.test(framePlace(data, i))) ? 1 : 0;
+					     (/\d/.test(text) && regex.test(framePlace(data, i)))
+				     ? 1
+				     : 0;
 	return {matches, error: null};
 }
 
@@ -27,7 +29,8 @@ function matchedBytes(tree, matches) {
 	const {nodes, sites} = tree.data, hit = new Uint8Array(nodes.count);
 	let sum = 0;
 	for (let i = 1; i < nodes.count; i++)
-		hit[i] = hit[nodes.parent[i]] || (matches[nodes.frame[i]] && !tree.hidden(i)) ? 1 : 0;
+		hit[i] = hit[nodes.parent[i]] || (matches[nodes.frame[i]] && !tree.hidden(i)) ? 1
+											      : 0;
 	for (let i = 0; i < sites.count; i++)
 		if (hit[sites.node[i]])
 			sum += tree.weights.value[i];

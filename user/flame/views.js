@@ -25,9 +25,14 @@ function viewsOf(data) {
 		{name: "allocated", title: "allocated since attach, freed or not", ...allocated},
 	];
 	if (!data.diff && first)
-		views.push({name: "leaked", title: "what grew since the first snapshot", ...change(grown)});
+		views.push({
+			name: "leaked",
+			title: "what grew since the first snapshot",
+			...change(grown)
+		});
 	if (!data.diff && peak)
-		views.push({name: "peak", title: "live at the peak", ...live(peak), moment: "peak"});
+		views.push(
+			{name: "peak", title: "live at the peak", ...live(peak), moment: "peak"});
 	return views;
 }
 
@@ -87,7 +92,8 @@ class BoxTree {
 	}
 
 	hidden(node) {
-		return !this.options.native && this.data.frames.kind[this.data.nodes.frame[node]] === KIND_NATIVE;
+		return !this.options.native &&
+		       this.data.frames.kind[this.data.nodes.frame[node]] === KIND_NATIVE;
 	}
 
 	// The node or its nearest caller that is shown; 0 = none.
@@ -98,8 +104,19 @@ class BoxTree {
 	}
 
 	newBox(frame, parent) {
-		return {frame, parent, depth: parent ? parent.depth + 1 : 0, value: 0, now: 0, first: 0,
-			nodes: [], sites: [], cursors: [], kids: null, sums: null};
+		return {
+			frame,
+			parent,
+			depth: parent ? parent.depth + 1 : 0,
+			value: 0,
+			now: 0,
+			first: 0,
+			nodes: [],
+			sites: [],
+			cursors: [],
+			kids: null,
+			sums: null
+		};
 	}
 
 	makeRoot() {
@@ -113,15 +130,15 @@ class BoxTree {
 			root.nodes.push(0);
 			return root;
 		}
-		for (let i = 0; i < sites.count; i++)
-			if (this.weights.value[i] > 0) {
-				root.sites.push(i);
-				root.cursors.push(this.shownFrom(sites.node[i]));
-			}
+		// Those without a width too: what they were before counts for the change.
+		for (let i = 0; i < sites.count; i++) {
+			root.sites.push(i);
+			root.cursors.push(this.shownFrom(sites.node[i]));
+		}
 		return root;
 	}
 
-	// Largest first, then as found, which is the same each time.
+	// Largest first, then as found, which is the same each time; none without a width.
 	children(box) {
 		if (!box.kids) {
 			const found = new Map();
@@ -130,7 +147,9 @@ class BoxTree {
 			else
 				for (const node of box.nodes)
 					this.addCallees(box, node, found);
-			box.kids = Array.from(found.values()).sort((a, b) => b.value - a.value);
+			box.kids = Array.from(found.values())
+					   .filter((kid) => kid.value > 0)
+					   .sort((a, b) => b.value - a.value);
 		}
 		return box.kids;
 	}
@@ -146,7 +165,7 @@ class BoxTree {
 	addCallees(box, node, found) {
 		const {end} = this.data.nodes, {total} = this.weights;
 		for (let i = node + 1; i < end[node];) {
-			if (!(total[i] > 0)) {
+			if (!(total[i] > 0) && !(this.firstTotal && this.firstTotal[i] > 0)) {
 				i = end[i];
 			} else if (this.hidden(i)) {
 				// What a hidden frame calls belongs to who called that.
@@ -236,8 +255,8 @@ class BoxTree {
 	placeOf(box) {
 		if (box.frame < 0)
 			return "";
-		return this.options.byFunction ? this.data.strings[this.data.frames.file[box.frame]] :
-			framePlace(this.data, box.frame);
+		return this.options.byFunction ? this.data.strings[this.data.frames.file[box.frame]]
+					       : framePlace(this.data, box.frame);
 	}
 
 	// Frames from the root to a box, for finding it again in another tree.
