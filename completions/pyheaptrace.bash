@@ -28,7 +28,7 @@ _pyheaptrace()
 	:--group-by|diff:--group-by|report:--group-by|leaks:--group-by)
 		COMPREPLY=($(compgen -W "traceback line function file" -- "$cur"))
 		return ;;
-	:-f|:--format)
+	:-f|:--format|diff:-f|diff:--format|report:-f|report:--format)
 		COMPREPLY=($(compgen -W "text json flamegraph" -- "$cur"))
 		return ;;
 	:--collector|record:--collector|leaks:--collector)
@@ -42,9 +42,6 @@ _pyheaptrace()
 		return ;;
 	diff:--sort)
 		COMPREPLY=($(compgen -W "size count growth sure" -- "$cur"))
-		return ;;
-	diff:-f|diff:--format|report:-f|report:--format)
-		COMPREPLY=($(compgen -W "flamegraph text json" -- "$cur"))
 		return ;;
 	report:--sort)
 		COMPREPLY=($(compgen -W "size count allocated" -- "$cur"))

@@ -146,12 +146,13 @@ enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_FLAME };
 
 static int set_format(const struct view_spec *spec, struct view_args *a)
 {
-	static const struct opts_choice formats[] = {
-		{"flamegraph", FORMAT_FLAME}, {"text", FORMAT_TEXT}, {"json", FORMAT_JSON}, {0}};
+	static const struct opts_choice plain[] = {
+		{"text", FORMAT_TEXT}, {"json", FORMAT_JSON}, {0}};
+	static const struct opts_choice all[] = {
+		{"text", FORMAT_TEXT}, {"json", FORMAT_JSON}, {"flamegraph", FORMAT_FLAME}, {0}};
 	int value, err;
 
-	/* The first is for some commands only. */
-	err = opts_value_choice("--format", optarg, formats + !(spec->takes & VIEW_FLAME), &value);
+	err = opts_value_choice("--format", optarg, spec->takes & VIEW_FLAME ? all : plain, &value);
 	if (err)
 		return err;
 	a->json = value == FORMAT_JSON;

@@ -125,12 +125,6 @@ static const char *kind(const struct view_args *a)
 
 static int check(const struct view_args *a, const struct capture_reporter *reporter)
 {
-	if (!reporter)
-		return log_err_r(
-			-EINVAL,
-			"report: \"%s\" is none (try table, tree, summary, stats, series or "
-			"flamegraph)",
-			kind(a));
 	if (a->nwords == 1 && !a->flame)
 		return log_err_r(-EINVAL,
 				 "report: %s of what? One capture, please (see pyheaptrace "
@@ -150,7 +144,7 @@ static int check(const struct view_args *a, const struct capture_reporter *repor
 int cmd_report(int argc, char **argv)
 {
 	struct view_args a = {.view.group_by = GROUP_LINE, .at = CAPTURE_LAST};
-	int err = view_parse(argc, argv, &spec, &a), rc;
+	int err = view_parse(argc, argv, &spec, &a), rc = 2;
 	struct job job;
 
 	if (err)
@@ -158,7 +152,12 @@ int cmd_report(int argc, char **argv)
 	job = (struct job){find(kind(&a)), {.args = &a, .path = a.words[a.nwords - 1]}};
 	if (!a.top)
 		a.top = job.reporter && job.reporter->print == report_capture_tree ? 60 : 20;
-	rc = check(&a, job.reporter) ? 2 : run(&job);
+	if (!job.reporter)
+		log_error("report: \"%s\" is none (try table, tree, summary, stats, series or "
+			  "flamegraph)",
+			  kind(&a));
+	else if (!check(&a, job.reporter))
+		rc = run(&job);
 	view_free(&a);
 	return rc;
 }
