@@ -367,7 +367,12 @@ class BigTest(FlameTest):
         generate("big_capture", cls.path)
 
     def best_of(self, run):
-        return min(run() for _ in range(3))
+        """The shortest of up to three: a busy machine may be slow once."""
+        best = run()
+        for _ in range(2):
+            if best > LIMIT:
+                best = min(best, run())
+        return best
 
     def test_page(self):
         path = self.html("report", "flamegraph", self.path)
