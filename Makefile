@@ -26,7 +26,7 @@ ARCH := $(shell uname -m | sed 's/aarch64/arm64/;s/x86_64/x86/')
 UARCH := $(shell uname -m)
 VERSION := $(shell cat VERSION)
 
-PKGS := libbpf libelf zlib capstone json-c
+PKGS := libbpf libelf zlib capstone json-c ncursesw
 ifeq ($(filter clean help,$(MAKECMDGOALS)),)
   PKG_MISSING := $(strip $(foreach p,$(PKGS),$(shell $(PKGCONF) --exists $(p) || echo $(p))))
   ifneq ($(PKG_MISSING),)

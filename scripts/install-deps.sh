@@ -7,12 +7,12 @@
 set -eu
 
 DEBIAN="gcc libc6-dev make pkg-config clang llvm libbpf-dev libelf-dev zlib1g-dev
-libcapstone-dev libjson-c-dev libcmocka-dev python3"
+libcapstone-dev libjson-c-dev libncurses-dev libcmocka-dev python3"
 DEBIAN_LINT="clang-format clang-tidy"
 DEBIAN_BROWSER="chromium"
 DEBIAN_VM="qemu-system-x86 busybox-static cpio kmod xz-utils zstd debian-archive-keyring"
 FEDORA="gcc glibc-devel make pkgconf-pkg-config clang llvm bpftool libbpf-devel
-elfutils-libelf-devel zlib-devel capstone-devel json-c-devel libcmocka-devel libasan
+elfutils-libelf-devel zlib-devel capstone-devel json-c-devel ncurses-devel libcmocka-devel libasan
 libubsan python3 gawk"
 FEDORA_LINT="clang-tools-extra"
 FEDORA_BROWSER="chromium"

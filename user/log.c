@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "util.h"
+
 static int level;
 
 void log_set_level(int l)
@@ -16,22 +18,48 @@ int log_level(void)
 	return level;
 }
 
+static struct {
+	void (*fn)(void *ctx, const char *line);
+	void *ctx;
+} divert;
+
+void log_divert(void (*fn)(void *ctx, const char *line), void *ctx)
+{
+	divert.fn = fn;
+	divert.ctx = ctx;
+}
+
+/* C1 controls arrive as UTF-8 (c2 80..9f): a terminal obeys those too. */
+static void escape_line(FILE *out, const char *line)
+{
+	for (const unsigned char *p = (const unsigned char *)line; *p; p++) {
+		if (*p < 0x20 || *p == 0x7f)
+			fprintf(out, "\\x%02x", *p);
+		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+			fprintf(out, "\\x%02x", *++p);
+		else
+			fputc(*p, out);
+	}
+}
+
 static void emit(const char *tag, const char *fmt, va_list ap)
 {
+	AUTO_FREE char *text = NULL;
 	char line[2048];
+	size_t len;
+	FILE *out = divert.fn ? open_memstream(&text, &len) : stderr;
 
 	vsnprintf(line, sizeof(line), fmt, ap);
-	fprintf(stderr, "pyheaptrace: %s", tag);
-	for (const unsigned char *p = (const unsigned char *)line; *p; p++) {
-		/* C1 controls arrive as UTF-8 (c2 80..9f): a terminal obeys those too. */
-		if (*p < 0x20 || *p == 0x7f)
-			fprintf(stderr, "\\x%02x", *p);
-		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
-			fprintf(stderr, "\\x%02x", *++p);
-		else
-			fputc(*p, stderr);
+	if (!out)
+		return;
+	fprintf(out, "pyheaptrace: %s", tag);
+	escape_line(out, line);
+	if (out == stderr) {
+		fputc('\n', stderr);
+		return;
 	}
-	fputc('\n', stderr);
+	if (!fclose(out) && text)
+		divert.fn(divert.ctx, text);
 }
 
 #define DEFINE_LOG(name, min, tag)                                                                 \

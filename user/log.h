@@ -10,6 +10,8 @@
 /* 0 = errors and warnings (default), 1 = -v info, 2 = -vv debug. */
 void log_set_level(int level);
 int log_level(void);
+/* Finished lines go to fn rather than to stderr; NULL: to stderr again. */
+void log_divert(void (*fn)(void *ctx, const char *line), void *ctx);
 
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

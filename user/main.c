@@ -4,6 +4,7 @@
 #include "check.h"
 #include "commands.h"
 #include "flame_live.h"
+#include "live.h"
 #include "log.h"
 #include "probes.h"
 #include "trace.h"
@@ -22,9 +23,12 @@ int main(int argc, char **argv)
 	if (err)
 		return err > 0 ? 0 : 2;
 	log_set_level(opts.verbose);
-	rc = opts.command == CMD_CHECK ? check_main()
-	     : opts.flame	       ? flame_live_main(&opts)
-				       : trace_main(&opts);
+	if (opts.command == CMD_CHECK)
+		rc = check_main();
+	else if (opts.flame)
+		rc = flame_live_main(&opts);
+	else
+		rc = live_possible(&opts) ? live_main(&opts) : trace_main(&opts);
 	opts_free(&opts);
 	return rc;
 }

@@ -10,7 +10,7 @@
 #include "opts_value.h"
 
 /* Options without a short form. */
-enum { OPT_SEED = 256, OPT_GROUP_BY, OPT_COLLECTOR, OPT_MAX_OVERHEAD, OPT_VERSION };
+enum { OPT_SEED = 256, OPT_GROUP_BY, OPT_COLLECTOR, OPT_MAX_OVERHEAD, OPT_PLAIN, OPT_VERSION };
 
 static const char short_options[] = ":p:d:i:n:R:f:o:vh";
 
@@ -24,6 +24,7 @@ static const struct option long_options[] = {
 	{"group-by", required_argument, NULL, OPT_GROUP_BY},
 	{"format", required_argument, NULL, 'f'},
 	{"output", required_argument, NULL, 'o'},
+	{"plain", no_argument, NULL, OPT_PLAIN},
 	{"collector", required_argument, NULL, OPT_COLLECTOR},
 	{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
 	{"verbose", no_argument, NULL, 'v'},
@@ -80,6 +81,8 @@ static const char help_text[] =
 	"  -f, --format FORMAT          text, json or, at the end, flamegraph: one HTML file for\n"
 	"                               a browser (default text)\n"
 	"  -o, --output FILE            write to FILE instead of standard output\n"
+	"      --plain                  on a terminal: refresh a table in place rather than fill\n"
+	"                               the screen with one that answers to keys (h: help)\n"
 	"\n"
 	"How it samples:\n"
 	"  -R, --sample-interval BYTES  one sample per BYTES allocated, on average: 4096, 512K,\n"
@@ -187,6 +190,9 @@ static int set_option(int c, struct opts *opts)
 		return opts_value_percent(name, optarg, &opts->max_overhead);
 	case 'o':
 		return set_output(name, opts);
+	case OPT_PLAIN:
+		opts->plain = true;
+		return 0;
 	case 'v':
 		opts->verbose++;
 		return 0;

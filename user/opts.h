@@ -18,6 +18,7 @@ struct opts {
 	enum group_by group_by;
 	bool by_domain;	    /* see struct report; set by commands, not by an option */
 	bool json, flame;   /* -f; neither = text */
+	bool plain;	    /* no full screen */
 	const char *output; /* NULL = stdout */
 	u64 sample_interval;
 	u64 seed;

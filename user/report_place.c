@@ -100,6 +100,19 @@ static void shorten_path(char *dst, size_t size, const char *path, int columns,
 	escape_clip(dst, size, path, columns, CLIP_LEFT, ellipsis);
 }
 
+int place_file(const struct paint *p, const struct frame *f, unsigned int parts, int columns,
+	       char *dst, size_t size)
+{
+	char text[PATH_ROOM];
+
+	if (is_note(f))
+		*text = '\0';
+	else
+		file_text(text, p, f, parts);
+	shorten_path(dst, size, text, columns, p->glyphs->ellipsis);
+	return escape_width(dst);
+}
+
 static void print_note(const struct place_layout *l, struct paint *p, const struct frame *f,
 		       int indent)
 {

@@ -26,4 +26,11 @@ void place_divide(struct place_layout *l);
 void place_print(const struct place_layout *l, struct paint *p, const struct frame *f,
 		 unsigned int parts, int indent, const char *mark);
 
+/*
+ * The first half alone, cut to columns, into dst; nothing for what has no file.  Returns its
+ * columns.
+ */
+int place_file(const struct paint *p, const struct frame *f, unsigned int parts, int columns,
+	       char *dst, size_t size);
+
 #endif

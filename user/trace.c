@@ -19,12 +19,14 @@
 
 struct trace {
 	const struct opts *opts;
-	const struct trace_sink *sink; /* NULL: print to out */
+	const struct trace_sink *sink;	   /* NULL: print to out */
+	const struct trace_screen *screen; /* or NULL */
 	struct probes *probes;
 	struct drain_events *events;
 	struct governor governor;
 	struct session *sessions; /* owned */
 	size_t nsessions;
+	size_t ended; /* of them, when the screen was last told */
 	FILE *out;
 	bool tty;
 	int epoll, signals, refresh, deadline, tick; /* fds */
@@ -94,11 +96,26 @@ static int sink_reports(struct trace *t, bool final)
 	return err;
 }
 
+/* The last report is printed like any other: growth and rates are of the whole run. */
+static void leave_screen(struct trace *t)
+{
+	t->screen->close(t->screen->ctx);
+	t->opts = t->screen->final;
+	t->sink = NULL;
+	t->out = stdout;
+	for (size_t i = 0; i < t->nsessions; i++) {
+		aggregate_history_free(&t->sessions[i].history);
+		t->sessions[i].history.when = 0;
+	}
+}
+
 static int print_reports(struct trace *t, bool final)
 {
 	struct drained d;
 	int err;
 
+	if (final && t->screen)
+		leave_screen(t);
 	if (t->sink)
 		return sink_reports(t, final);
 	err = drain_tables(t->probes, &d);
@@ -172,6 +189,8 @@ static int open_loop(struct trace *t)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	if (t->screen)
+		sigaddset(&set, SIGWINCH);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	t->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -181,6 +200,8 @@ static int open_loop(struct trace *t)
 	t->tick = timer(0, 0);
 	err = watch(t, t->signals) ?: watch(t, t->refresh) ?: watch(t, t->deadline) ?:
 	      watch(t, t->tick);
+	if (!err && t->screen)
+		err = watch(t, t->screen->input);
 	return err ? log_err_r(err, "cannot set up the event loop: %s", strerror(-err)) : 0;
 }
 
@@ -192,11 +213,34 @@ static void target_exited(struct trace *t, struct session *s)
 	session_end(s, t->probes, "the process exited");
 }
 
+static int on_signal(struct trace *t)
+{
+	struct signalfd_siginfo info;
+
+	if (read(t->signals, &info, sizeof(info)) == sizeof(info) && info.ssi_signo == SIGWINCH)
+		return t->screen->resized(t->screen->ctx);
+	t->stop = true;
+	return 0;
+}
+
+static int on_input(struct trace *t)
+{
+	int ret = t->screen->typed(t->screen->ctx);
+
+	if (ret > 0)
+		t->stop = true;
+	return ret < 0 ? ret : 0;
+}
+
 static int handle(struct trace *t, int fd)
 {
 	u64 ticks;
 
-	if (fd == t->signals || fd == t->deadline) {
+	if (fd == t->signals)
+		return on_signal(t);
+	if (t->screen && fd == t->screen->input)
+		return on_input(t);
+	if (fd == t->deadline) {
 		t->stop = true;
 		return 0;
 	}
@@ -221,19 +265,31 @@ static int handle(struct trace *t, int fd)
 	return 0;
 }
 
-static bool any_traced(const struct trace *t)
+static size_t count_ended(const struct trace *t)
 {
+	size_t n = 0;
+
 	for (size_t i = 0; i < t->nsessions; i++)
-		if (t->sessions[i].ended == 0)
-			return true;
-	return false;
+		n += t->sessions[i].ended != 0;
+	return n;
+}
+
+/* Who looks at the screen sees at once that a process is gone, and reads on. */
+static int show_ends(struct trace *t)
+{
+	size_t ended = count_ended(t);
+
+	if (!t->screen || ended == t->ended)
+		return 0;
+	t->ended = ended;
+	return print_reports(t, false);
 }
 
 static int loop(struct trace *t)
 {
 	int err = 0;
 
-	while (!t->stop && !err && any_traced(t)) {
+	while (!t->stop && !err && (t->screen || count_ended(t) < t->nsessions)) {
 		struct epoll_event evs[16];
 		int n = epoll_wait(t->epoll, evs, ARRAY_SIZE(evs), -1);
 
@@ -241,6 +297,8 @@ static int loop(struct trace *t)
 			return log_err_r(-errno, "epoll: %s", strerror(errno));
 		for (int i = 0; i < n && !err; i++)
 			err = handle(t, evs[i].data.fd);
+		if (!err)
+			err = show_ends(t);
 	}
 	drain_events_consume(t->events);
 	return err;
@@ -346,12 +404,19 @@ int trace_main(const struct opts *opts)
 	return trace_to_sink(opts, NULL);
 }
 
-int trace_to_sink(const struct opts *given, const struct trace_sink *sink)
+int trace_to_sink(const struct opts *opts, const struct trace_sink *sink)
+{
+	return trace_on_screen(opts, sink, NULL);
+}
+
+int trace_on_screen(const struct opts *given, const struct trace_sink *sink,
+		    const struct trace_screen *screen)
 {
 	struct opts resolved = *given;
 	const struct opts *opts = &resolved;
 	struct trace t = {.opts = opts,
 			  .sink = sink,
+			  .screen = screen,
 			  .governor.guard.stats_fd = -1,
 			  .epoll = -1,
 			  .signals = -1,
@@ -363,6 +428,8 @@ int trace_to_sink(const struct opts *given, const struct trace_sink *sink)
 	if (!resolved.seed_given && getrandom(&resolved.seed, sizeof(resolved.seed), 0) < 0)
 		resolved.seed = (u64)(monotonic_seconds() * 1e9);
 	err = run(&t);
+	if (screen)
+		screen->close(screen->ctx);
 
 	for (size_t i = 0; i < t.nsessions; i++)
 		session_free(&t.sessions[i], t.probes);
