@@ -161,9 +161,14 @@ static void draw_settings(const struct live_ui *ui, struct canvas *c, int y)
 	char filter[4 * LIVE_FILTER_MAX + 1], bytes[UNITS_MAX], at[UNITS_MAX], text[1024];
 	int used;
 
-	used = snprintf(text, sizeof(text), "%zu by %s, sorted by %s%s", m->list.n,
-			live_group_name(m->set.group_by), live_column_name(m->set.sort),
-			m->set.reverse ? ", reversed" : "");
+	if (m->callers.open)
+		used = snprintf(text, sizeof(text), "%zu of one %s", m->callers.list.n,
+				live_group_name(m->set.group_by));
+	else
+		used = snprintf(text, sizeof(text), "%zu by %s", m->list.n,
+				live_group_name(m->set.group_by));
+	used += snprintf(text + used, sizeof(text) - used, ", sorted by %s%s",
+			 live_column_name(m->set.sort), m->set.reverse ? ", reversed" : "");
 	if (*m->set.filter) {
 		escape_text(filter, sizeof(filter), m->set.filter, ui->ascii);
 		used += snprintf(text + used, sizeof(text) - used, ", with \"%s\": %s", filter,
