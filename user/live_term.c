@@ -84,13 +84,13 @@ static void remember(const char *name)
 	}
 }
 
-static int arm(void)
+/* modes: as they were before curses came. */
+static void arm(const struct termios *modes)
 {
 	static bool registered;
 	static const char *const names[] = {"sgr0", "op", "cnorm", "rmkx", "rmcup"};
 
-	if (tcgetattr(STDIN_FILENO, &rescue.modes))
-		return -errno;
+	rescue.modes = *modes;
 	rescue.len = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		remember(names[i]);
@@ -99,7 +99,6 @@ static int arm(void)
 	registered = true;
 	rescue.armed = 1;
 	catch_deadly(true);
-	return 0;
 }
 
 static bool in_foreground(void)
@@ -157,9 +156,12 @@ static bool start_colors(void)
 
 int live_term_open(struct live_term **out)
 {
-	struct live_term *t = calloc(1, sizeof(*t));
-	int err;
+	struct termios modes;
+	struct live_term *t;
 
+	if (tcgetattr(STDIN_FILENO, &modes))
+		return -errno;
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
 	/* The window's size is what the terminal says, not what the environment does. */
@@ -170,14 +172,7 @@ int live_term_open(struct live_term **out)
 		free(t);
 		return -ENOTTY;
 	}
-	/* newterm() has not changed the modes yet. */
-	err = arm();
-	if (err) {
-		endwin();
-		delscreen(t->screen);
-		free(t);
-		return err;
-	}
+	arm(&modes);
 	set_escdelay(ESC_DELAY);
 	cbreak();
 	noecho();

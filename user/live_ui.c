@@ -309,12 +309,12 @@ int live_ui_key(struct live_ui *ui, u32 key)
 		return key == 'q' ? LIVE_QUIT : LIVE_GO_ON;
 	if (ui->typing)
 		return type(ui, key);
-	if (key == 'q' || key == 'Q')
-		return LIVE_QUIT;
 	if (ui->help || key == 'h' || key == '?') {
 		ui->help = !ui->help;
 		return LIVE_GO_ON;
 	}
+	if (key == 'q' || key == 'Q')
+		return LIVE_QUIT;
 	if (move(live_ui_shown(ui), key, ui->page))
 		return LIVE_GO_ON;
 	return command(ui, key);

@@ -45,14 +45,17 @@ class Terminal:
 
     def resize(self, rows, columns, clear=False):
         self.rows, self.columns = rows, columns
-        old = [] if clear else self.grid
-        self.grid = [self.blank() for _ in range(rows)]
-        for y, line in enumerate(old[:rows]):
-            self.grid[y][:min(columns, len(line))] = line[:columns]
-        self.main = getattr(self, "main", None)
+        self.grid = self.fitted([] if clear else self.grid)
         self.region = (0, rows - 1)
         self.y, self.x = (0, 0) if clear else (min(self.y, rows - 1), min(self.x, columns - 1))
         self.saved = (self.y, self.x)
+
+    def fitted(self, old):
+        """Lines of another size as lines of this one."""
+        grid = [self.blank() for _ in range(self.rows)]
+        for line, cells in zip(grid, old):
+            line[:min(len(cells), self.columns)] = cells[:self.columns]
+        return grid
 
     def blank(self):
         return [(" ", PLAIN)] * self.columns
@@ -178,9 +181,9 @@ class Terminal:
                     self.main = (self.grid, self.y, self.x)
                     self.grid = [self.blank() for _ in range(self.rows)]
                 else:
-                    self.grid, self.y, self.x = self.main
-                    self.grid += [self.blank() for _ in range(self.rows - len(self.grid))]
-                    self.y = min(self.y, self.rows - 1)
+                    grid, y, x = self.main
+                    self.grid = self.fitted(grid)
+                    self.y, self.x = min(y, self.rows - 1), min(x, self.columns - 1)
             elif n == 25:
                 self.cursor_shown = on
 
@@ -345,6 +348,10 @@ class Session:
         while self.read(0.05):
             pass
         return self.status
+
+    def printed(self):
+        """What came behind the full screen."""
+        return self.raw.rsplit(b"\x1b[?1049l", 1)[-1].decode("utf-8", "replace")
 
     def modes(self):
         return termios.tcgetattr(self.slave)
