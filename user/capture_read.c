@@ -8,12 +8,14 @@
 #include "capture.h"
 #include "capture_decode.h"
 #include "log.h"
+#include "progress.h"
 
 struct capture {
 	int fd;
 	struct decoder decoder;
 	struct outbuf payload;
 	size_t snapshots; /* read so far */
+	off_t size;	  /* of the file; 0 = not known */
 	bool over, finished;
 	char trouble[128];
 };
@@ -46,6 +48,7 @@ static int read_head(int fd, const char *name)
 int capture_open_fd(int fd, const char *name, struct stacks *stacks, struct capture **out)
 {
 	struct capture *c;
+	struct stat st;
 	int err = read_head(fd, name);
 
 	if (err) {
@@ -58,6 +61,8 @@ int capture_open_fd(int fd, const char *name, struct stacks *stacks, struct capt
 		return log_err_r(-ENOMEM, "out of memory");
 	}
 	c->fd = fd;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		c->size = st.st_size;
 	if (decoder_init(&c->decoder, stacks)) {
 		capture_close(c);
 		return log_err_r(-ENOMEM, "out of memory");
@@ -81,6 +86,7 @@ void capture_close(struct capture *c)
 {
 	if (!c)
 		return;
+	progress_end();
 	close(c->fd);
 	decoder_free(&c->decoder);
 	outbuf_free(&c->payload);
@@ -90,6 +96,7 @@ void capture_close(struct capture *c)
 static int stop(struct capture *c, const char *why)
 {
 	c->over = true;
+	progress_end();
 	if (why)
 		snprintf(c->trouble, sizeof(c->trouble), "%s after %zu snapshot%s", why,
 			 c->snapshots, c->snapshots == 1 ? "" : "s");
@@ -110,12 +117,24 @@ static int stop_for(struct capture *c, int err)
 	return stop(c, err == -EBADMSG ? "the file is damaged" : strerror(-err));
 }
 
+static void show_progress(const struct capture *c)
+{
+	off_t at = c->size > 0 ? lseek(c->fd, 0, SEEK_CUR) : -1;
+
+	if (at >= 0)
+		progress_at("reading the capture", (u64)at, (u64)c->size);
+	else
+		progress_at("reading the capture, snapshots", c->snapshots, 0);
+}
+
 int capture_next(struct capture *c)
 {
 	while (!c->over) {
 		u32 type;
-		int err = block_read(c->fd, &type, &c->payload);
+		int err;
 
+		show_progress(c);
+		err = block_read(c->fd, &type, &c->payload);
 		if (err <= 0)
 			return stop_for(c, err);
 		if (type == BLOCK_END)

@@ -8,6 +8,7 @@
 #include "elf.h"
 #include "freeze.h"
 #include "log.h"
+#include "progress.h"
 
 #define DEADLINE_NS (120ull * 1000000000)
 #define FREEZE_MS   1000
@@ -220,6 +221,7 @@ static int take(const struct pyinfo *info, const struct census_opts *opts, struc
 		err = census_take_reader(info, &r, &maps, &known, opts, out);
 	if (f)
 		frozen = freeze_end(f);
+	progress_end();
 	proc_maps_free(&maps);
 	if (err)
 		return err;

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "progress.h"
+
 #define RETRIES	     4
 #define SLOTS_MAX    (1u << 22) /* a wider spread of arenas is not indexed */
 #define SLOTS_SINGLE 2
@@ -250,6 +252,7 @@ int census_walk_pools(struct census_heap *h, census_block_fn fn, void *ctx,
 		      struct census_heap_stats *stats)
 {
 	struct pool_walk w = {.h = h, .fn = fn, .ctx = ctx, .stats = stats};
+	u64 done = 0, total = 0;
 	int err = 0;
 
 	if (!h->ob)
@@ -257,9 +260,13 @@ int census_walk_pools(struct census_heap *h, census_block_fn fn, void *ctx,
 	w.buf = malloc(h->ob->layout.arena_size);
 	if (!w.buf)
 		return -ENOMEM;
+	for (size_t i = 0; i < h->ob->n; i++)
+		total += h->arenas[i].n;
 	for (size_t i = 0; i < h->ob->n && !err; i++)
-		for (size_t k = 0; k < h->arenas[i].n && !err; k++)
+		for (size_t k = 0; k < h->arenas[i].n && !err; k++) {
+			progress_at("reading small objects", done++, total);
 			err = one_arena(&w, &h->arenas[i].v[k]);
+		}
 	free(w.buf);
 	return err;
 }

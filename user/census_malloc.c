@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "census_heap.h"
+#include "progress.h"
 
 #define PAGE	  4096ull
 #define HEAD	  512  /* of a block with a mapping of its own */
+#define STEP	  4096 /* chunks between two looks at the clock */
 #define SKIPS_MAX 4096 /* pages that are no block, per mapping, before it is left alone */
 
 struct malloc_walk {
@@ -25,7 +27,8 @@ static int on_chunk(void *ctx, const struct glibc_chunk *c)
 		w->stats->malloc_free_bytes += c->size;
 		return 0;
 	}
-	w->stats->chunks++;
+	if (!(w->stats->chunks++ % STEP))
+		progress_at("reading blocks from malloc", w->stats->chunks, 0);
 	w->stats->chunk_bytes += c->size;
 	/* The block reaches into the next chunk's first field. */
 	b.size = c->size - 8;

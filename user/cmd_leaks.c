@@ -9,7 +9,6 @@
 #include "leaks_report.h"
 #include "log.h"
 #include "opts_value.h"
-#include "report_units.h"
 #include "rss.h"
 #include "session.h"
 #include "trace.h"
@@ -210,7 +209,6 @@ struct hunt {
 	struct leaks_series series;
 	struct snapshot head; /* of the last look, without its heap */
 	double start;	      /* attach, CLOCK_MONOTONIC seconds; 0 = not known yet */
-	bool progress;
 };
 
 static int open_hunt(void *ctx)
@@ -241,17 +239,6 @@ static void keep_head(struct hunt *h, const struct snapshot *s)
 	h->head.nrows = h->head.nsizes = h->head.nages = 0;
 }
 
-static void show_progress(const struct hunt *h)
-{
-	char now[UNITS_MAX], all[UNITS_MAX];
-
-	if (h->progress)
-		fprintf(stderr, "\rwatching: %s of %s, %zu sites\033[K%s",
-			units_seconds(now, h->head.duration),
-			units_seconds(all, h->opts->trace.duration), h->series.nsites,
-			h->head.final ? "\n" : "");
-}
-
 static int look(void *ctx, const struct report *r, const struct drained *d)
 {
 	struct hunt *h = ctx;
@@ -265,12 +252,10 @@ static int look(void *ctx, const struct report *r, const struct drained *d)
 		h->start = monotonic_seconds() - r->duration;
 	if (!err && r->final && h->start > 0)
 		err = leaks_series_births(&h->series, r, d, h->start, h->opts->older_than);
-	if (err) {
+	if (err)
 		log_error("cannot take a look: %s", strerror(-err));
-	} else {
+	else
 		keep_head(h, &s);
-		show_progress(h);
-	}
 	snapshot_free(&s);
 	return err;
 }
@@ -367,6 +352,7 @@ int cmd_leaks(int argc, char **argv)
 				.command = CMD_TRACE,
 				.group_by = GROUP_TRACEBACK,
 				.by_domain = true,
+				.countdown = true,
 				.top = 10,
 				.sample_interval = 512 << 10,
 				.collector = COLLECT_AUTO,
@@ -374,7 +360,7 @@ int cmd_leaks(int argc, char **argv)
 			},
 		.group_by = GROUP_LINE,
 	};
-	struct hunt h = {.opts = &o, .progress = isatty(STDERR_FILENO)};
+	struct hunt h = {.opts = &o};
 	int err = parse(argc, argv, &o), rc;
 
 	rc = err < 0 ? 2 : err > 0 ? 0 : o.file ? hunt_in_file(&h) : hunt_live(&h);

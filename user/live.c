@@ -8,6 +8,7 @@
 #include "live_term.h"
 #include "live_ui.h"
 #include "log.h"
+#include "progress.h"
 #include "session.h"
 #include "trace.h"
 
@@ -66,6 +67,7 @@ static int start(struct live *l)
 	if (err)
 		return log_err_r(err, "cannot use this terminal: %s (try --plain)", strerror(-err));
 	log_divert(on_message, l);
+	progress_forbid(true);
 	return 0;
 }
 
@@ -78,6 +80,7 @@ static void stop(void *ctx)
 	live_term_close(l->term);
 	l->term = NULL;
 	log_divert(NULL, NULL);
+	progress_forbid(false);
 	for (size_t i = 0; i < l->nkept; i++) {
 		fprintf(stderr, "%s\n", l->kept[i]);
 		free(l->kept[i]);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "progress.h"
 #include "util.h"
 
 static int level;
@@ -52,6 +53,8 @@ static void emit(const char *tag, const char *fmt, va_list ap)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	if (!out)
 		return;
+	if (out == stderr)
+		progress_hide();
 	fprintf(out, "pyheaptrace: %s", tag);
 	escape_line(out, line);
 	if (out == stderr) {

@@ -19,6 +19,7 @@ struct opts {
 	bool by_domain;	    /* see struct report; set by commands, not by an option */
 	bool json, flame;   /* -f; neither = text */
 	bool plain;	    /* no full screen */
+	bool countdown;	    /* of the duration, on a terminal's stderr */
 	const char *output; /* NULL = stdout */
 	u64 sample_interval;
 	u64 seed;

@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "pools.h"
+#include "progress.h"
 
 double monotonic_seconds(void)
 {
@@ -143,9 +144,12 @@ void session_on_stack(struct session *s, const struct probes *probes, u64 stack_
 /* Stacks whose event was lost are resolved late rather than never. */
 static void resolve_missing(struct session *s, const struct probes *probes, const struct drained *d)
 {
-	for (size_t i = 0; i < d->nsites; i++)
-		if (d->sites[i].key.tgid == (u32)s->info.pid)
-			session_on_stack(s, probes, d->sites[i].key.stack_id);
+	for (size_t i = 0; i < d->nsites; i++) {
+		if (d->sites[i].key.tgid != (u32)s->info.pid)
+			continue;
+		progress_at("naming stacks", i, d->nsites);
+		session_on_stack(s, probes, d->sites[i].key.stack_id);
+	}
 }
 
 int session_report(struct session *s, const struct probes *probes, const struct drained *d,

@@ -12,7 +12,9 @@
 
 #include "governor.h"
 #include "log.h"
+#include "progress.h"
 #include "report_style.h"
+#include "report_units.h"
 #include "session.h"
 
 #define FIRST_TICK 0.1
@@ -29,6 +31,7 @@ struct trace {
 	size_t ended; /* of them, when the screen was last told */
 	FILE *out;
 	bool tty;
+	double end; /* CLOCK_MONOTONIC seconds, where there is a duration */
 	int epoll, signals, refresh, deadline, tick; /* fds */
 	double next_tick; /* seconds from one tick to the next: short ones first */
 	bool stop;
@@ -213,6 +216,19 @@ static void target_exited(struct trace *t, struct session *s)
 	session_end(s, t->probes, "the process exited");
 }
 
+/* Where nothing else moves on the terminal, say how long it will be. */
+static void count_down(const struct trace *t)
+{
+	double left = t->end - monotonic_seconds();
+	char text[64], seconds[UNITS_MAX];
+
+	if (!(t->opts->duration > 0) || !(t->opts->countdown || (t->out && !t->tty)) || left < 0)
+		return;
+	snprintf(text, sizeof(text), "watching, %s to go (Ctrl-C ends it now)",
+		 units_seconds(seconds, left));
+	progress_say(text);
+}
+
 static int on_signal(struct trace *t)
 {
 	struct signalfd_siginfo info;
@@ -261,6 +277,7 @@ static int handle(struct trace *t, int fd)
 	if (fd == t->tick) {
 		governor_tick(&t->governor, t->probes, t->sessions, t->nsessions);
 		schedule_tick(t);
+		count_down(t);
 	}
 	return 0;
 }
@@ -392,7 +409,9 @@ static int run(struct trace *t)
 	if (!err) {
 		start_timer(t->deadline, t->opts->duration, 0);
 		schedule_tick(t);
+		t->end = monotonic_seconds() + t->opts->duration;
 		err = loop(t);
+		progress_end();
 	}
 	if (!err)
 		err = print_reports(t, true);

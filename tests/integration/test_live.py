@@ -379,5 +379,36 @@ class Degrades(LiveTestCase):
         self.assertIn(b"final report", session.raw)
 
 
+class Progress(LiveTestCase):
+    """One line on stderr, gone at the end."""
+
+    def test_countdown(self):
+        target = self.leaking()
+        session = Session([harness.BIN, "leaks", "-p", str(target.pid), "--for", "4",
+                           *harness.UNLIMITED])
+        self.addCleanup(session.close)
+        session.wait("the countdown", lambda t: re.search(r"watching, \d\.\d s to go", t.text()))
+        self.assertEqual(session.finish(), 0)
+        self.assertNotIn("watching,", session.terminal.text())
+        self.assertEqual(session.terminal.unknown, [])
+
+    def test_countdown_beside_a_file(self):
+        target = self.leaking()
+        session = Session(["sh", "-c", '"$0" -p "$1" -d 3 >/dev/null', harness.BIN,
+                           str(target.pid)])
+        self.addCleanup(session.close)
+        session.wait("the countdown", lambda t: "watching," in t.line(0))
+        self.assertEqual(session.finish(), 0)
+        self.assertEqual(session.terminal.text().strip(), "")
+
+    def test_dumb_terminal(self):
+        target = self.leaking()
+        session = Session(["sh", "-c", '"$0" -p "$1" -d 2 >/dev/null', harness.BIN,
+                           str(target.pid)], term="dumb")
+        self.addCleanup(session.close)
+        self.assertEqual(session.finish(), 0)
+        self.assertEqual(session.raw, b"")
+
+
 if __name__ == "__main__":
     harness.main()
