@@ -74,7 +74,7 @@ _pyheaptrace()
 		COMPREPLY=($(compgen -W "-p --pid --for -i --interval --older-than --group-by -n --top -f --format -o --output -R --sample-interval --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
 	check) ;;
 	*)
-		COMPREPLY=($(compgen -W "pymalloc rss census record diff report export leaks check -p --pid -d --duration -i --interval -n --top --group-by -f --format -o --output -R --sample-interval --seed --collector --max-overhead -v --verbose --version -h --help" -- "$cur")) ;;
+		COMPREPLY=($(compgen -W "pymalloc rss census record diff report export leaks check -p --pid -d --duration -i --interval -n --top --group-by -f --format -o --output --plain -R --sample-interval --seed --collector --max-overhead -v --verbose --version -h --help" -- "$cur")) ;;
 	esac
 	# Commands that take files.
 	[ "${#COMPREPLY[@]}" -gt 0 ] || case $command in check | "") ;; *) COMPREPLY=($(compgen -f -- "$cur")) ;; esac

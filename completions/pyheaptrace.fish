@@ -27,6 +27,7 @@ complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census 
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -l group-by -x -a 'traceback line function file' -d 'traceback, line, function or file'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -s f -l format -x -a 'text json flamegraph' -d 'text, json or, at the end, flamegraph'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -s o -l output -r -F -d 'write to FILE instead of standard output'
+complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -l plain -d 'on a terminal'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -s R -l sample-interval -x -d 'one sample per BYTES allocated, on average'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -l seed -x -d 'seed of the sampling, for runs that can be repeated'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -l collector -x -a 'auto trampoline probe growth' -d 'auto, trampoline, probe or growth'

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/time.h>
 #include <termios.h>
 #include <wchar.h>
 
@@ -22,7 +23,9 @@
 
 struct live_term {
 	SCREEN *screen;
-	bool color, skipped; /* skipped: the last drawing did not go out */
+	bool color;
+	bool torn;   /* the last drawing did not go out as a whole: draw everything */
+	u32 to_skip; /* drawings, as the terminal was stuck */
 };
 
 /* For signal handlers: what a terminal needs to be sent to be itself again. */
@@ -226,6 +229,37 @@ static void set_ink(const struct live_term *t, const struct canvas_cell *cell)
 	attr_set(attr, pair, NULL);
 }
 
+/* A terminal that takes nothing for so long is stuck (a dead link, a stopped emulator). */
+#define PATIENCE_US 500000
+/* Then it is left alone for so many drawings. */
+#define REST 20
+
+static volatile sig_atomic_t stuck;
+
+/* Curses writes until all is written: what nobody reads is thrown away, so that it can go on. */
+static void on_alarm(int sig)
+{
+	(void)sig;
+	stuck = 1;
+	tcflush(STDOUT_FILENO, TCOFLUSH);
+}
+
+/* doupdate() in bounded time; false: not all of it went out. */
+static bool update(void)
+{
+	const struct itimerval on = {.it_value.tv_usec = PATIENCE_US, .it_interval.tv_usec = 10000};
+	const struct itimerval off = {0};
+	struct sigaction sa = {.sa_handler = on_alarm}, before;
+
+	stuck = 0;
+	sigaction(SIGALRM, &sa, &before);
+	setitimer(ITIMER_REAL, &on, NULL);
+	doupdate();
+	setitimer(ITIMER_REAL, &off, NULL);
+	sigaction(SIGALRM, &before, NULL);
+	return !stuck;
+}
+
 static bool takes_output(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -246,12 +280,19 @@ void live_term_show(struct live_term *t, const struct canvas *c, bool full)
 			mvaddstr(y, x, cell->text);
 		}
 	}
-	if (full)
+	if (full || t->torn)
 		clearok(curscr, TRUE);
 	wnoutrefresh(stdscr);
-	t->skipped = !takes_output();
-	if (!t->skipped)
-		doupdate();
+	if (t->to_skip && !full) {
+		t->to_skip--;
+		return;
+	}
+	t->to_skip = 0;
+	if (!takes_output())
+		return;
+	t->torn = !update();
+	if (t->torn)
+		t->to_skip = REST;
 }
 
 static u32 translate(wint_t code)

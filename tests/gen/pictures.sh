@@ -44,6 +44,11 @@ kill "$pid"
 start shop.py 3
 picture live-heap 112 "a Django process, live heap by line" "sudo " \
 	pyheaptrace -p "$pid" -R 128K -d 30 -n 4
+python3 "$here/tests/gen/term2svg.py" --columns 112 --rows 24 --keys "20 b 30 S" \
+	--title "the same, full screen, 30 seconds after a baseline" -o "$out/live-view.svg" \
+	-- pyheaptrace -p "$pid" -R 128K
+python3 "$here/tests/gen/term2svg.py" --columns 112 --rows 20 --keys "30 Enter" \
+	--title "Enter: who called it" -o "$out/live-callers.svg" -- pyheaptrace -p "$pid" -R 128K
 pyheaptrace record -p "$pid" -R 128K -o "$bin/heap.pht" -d 45 --every 5
 cd "$bin"
 picture diff 104 "what grew while we recorded" "" pyheaptrace diff heap.pht -n 5

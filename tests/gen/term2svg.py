@@ -5,9 +5,12 @@
 The pictures in docs/images are made with it, so they are real output:
 
     term2svg.py --columns 110 -o picture.svg -- pyheaptrace -p 4242 -d 10
+    term2svg.py --keys '10 b 20 s' -o picture.svg -- pyheaptrace -p 4242
 
 Knows as much of a terminal as our reports use: SGR colours, cursor home and
-position, erase to the end of the line or screen.  Other sequences are ignored.
+position, erase to the end of the line or screen.  Other sequences are ignored,
+what is on the alternate screen is gone when that is left.  With --keys it is
+the full screen that is drawn: after so many seconds, key after key.
 """
 import argparse
 import fcntl
@@ -17,8 +20,14 @@ import re
 import struct
 import sys
 import termios
+import time
 import unicodedata
 from xml.sax.saxutils import escape
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+import terminal  # noqa: E402 (after the path)
+
+KEYS = {"Enter": "\r", "Esc": "\x1b", "Down": "\x1bOB", "Up": "\x1bOA", "Tab": "\t"}
 
 CELL_W, CELL_H, FONT, PAD, BAR = 8.2, 18, 13.6, 16, 34
 FONTS = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -69,6 +78,13 @@ class Screen:
         elif char == "\t":
             self.column = min(self.columns - 1, (self.column // 8 + 1) * 8)
 
+    def alternate(self, on):
+        if on:
+            self.main = self.rows, self.top, self.row, self.column
+            self.rows, self.top, self.row, self.column = [], 0, 0, 0
+        else:
+            self.rows, self.top, self.row, self.column = self.main
+
     def sgr(self, params):
         color, bold, dim = self.style
         for p in params or [0]:
@@ -83,6 +99,8 @@ class Screen:
         self.style = (color, bold, dim)
 
     def csi(self, params, final):
+        if params in ("?1049", "?1047", "?47") and final in "hl":
+            self.alternate(final == "h")
         if params.startswith("?"):
             return
         numbers = [int(p) for p in params.split(";") if p]
@@ -131,6 +149,26 @@ def run_in_pty(argv, columns, rows):
     return b"".join(chunks).decode("utf-8", "replace"), os.waitstatus_to_exitcode(status)
 
 
+def full_screen(argv, columns, rows, keys):
+    """The cells of a full screen: keys is seconds and keys by turns."""
+    session = terminal.Session(argv, rows, columns)
+    session.wait("the screen", lambda t: t.alternate)
+    for word in keys.split():
+        if word.isdigit():
+            end = time.monotonic() + int(word)
+            while time.monotonic() < end:
+                session.read(0.1)
+        else:
+            session.type(KEYS.get(word, word))
+    while session.read(0.3):
+        pass
+    lines = [[(char, style) for char, style in line if char] for line in session.terminal.grid]
+    session.type("q")
+    status = session.finish()
+    session.close()
+    return lines, os.waitstatus_to_exitcode(status)
+
+
 def runs(cells):
     """Neighbours of one style, as (column, text, style)."""
     start = 0
@@ -146,7 +184,7 @@ def runs(cells):
 
 
 def text_element(x, y, text, style):
-    color, bold, dim = style
+    color, bold, dim = style[:3]
     fill = COLORS.get(color, MUTED if dim else FOREGROUND)
     extra = ' font-weight="700"' if bold else ""
     extra += ' opacity="0.75"' if dim and color else ""
@@ -173,6 +211,9 @@ def draw(lines, columns, title):
     out.append('<g style="white-space:pre">')
     for i, cells in enumerate(lines):
         y = BAR + PAD + i * CELL_H + 8
+        if cells and cells[0][1][3:] == (True,):
+            out.append(f'<rect x="{PAD - 4}" y="{y - 13.5:.1f}" width="{columns * CELL_W + 8:.1f}" '
+                       f'height="{CELL_H}" rx="3" fill="{FRAME}"/>')
         out += [text_element(PAD + col * CELL_W, y, text, style)
                 for col, text, style in runs(cells)]
     return "\n".join(out + ["</g>", "</svg>", ""])
@@ -187,6 +228,7 @@ def parse_args():
     p.add_argument("--last", type=int, default=0, help="only so many lines from the end")
     p.add_argument("--first", type=int, default=0, help="only so many lines from the start")
     p.add_argument("--raw", metavar="FILE", help="keep the terminal's bytes there, too")
+    p.add_argument("--keys", metavar="SECONDS KEY ...", help="draw the full screen, after these")
     p.add_argument("-o", "--output", required=True)
     p.add_argument("command", nargs="+")
     return p.parse_args()
@@ -194,13 +236,16 @@ def parse_args():
 
 def main():
     args = parse_args()
-    text, status = run_in_pty(args.command, args.columns, args.rows)
-    if args.raw:
-        with open(args.raw, "w", encoding="utf-8") as f:
-            f.write(text)
-    screen = Screen(args.columns)
-    screen.feed(text)
-    lines = screen.rows
+    if args.keys:
+        lines, status = full_screen(args.command, args.columns, args.rows, args.keys)
+    else:
+        text, status = run_in_pty(args.command, args.columns, args.rows)
+        if args.raw:
+            with open(args.raw, "w", encoding="utf-8") as f:
+                f.write(text)
+        screen = Screen(args.columns)
+        screen.feed(text)
+        lines = screen.rows
     while lines and not lines[-1]:
         lines.pop()
     if args.first:

@@ -333,6 +333,30 @@ class Endings(LiveTestCase):
         self.quit(session)
         self.assertIn("exited", session.printed())
 
+    def test_stuck_terminal(self):
+        """Nobody reads what is drawn, more than the terminal keeps: the loop goes on."""
+        target = self.target(harness.one_interpreter(), "many.py")
+        target.read_line()
+        session = self.view(target, "-R", "1", rows=150, columns=200)
+        session.wait("the screen", lambda t: heading(t))
+        target.tell("")
+        session.wait("many rows", lambda t: sum("places.py" in row for row in rows(t)) > 120)
+        session.type("\x0c")
+        harness.wait_until("it to be stuck", lambda: self.system_call(session) == "1")
+        harness.wait_until("it to be back in its loop",
+                           lambda: self.system_call(session) == "232")
+        session.wait("the screen again", lambda t: session.type("\x0c") or (
+            sum("places.py" in row for row in rows(t)) > 120 and "q quit" in t.lines()[-1]))
+        session.type("q")
+        self.assertEqual(session.finish(), 0)
+        self.assertEqual(session.modes(), session.before)
+
+    @staticmethod
+    def system_call(session):
+        """The number of the one it is in: 1 write, 232 epoll_wait."""
+        with open("/proc/%d/syscall" % session.pid) as f:
+            return f.read().split()[0]
+
     def test_terminal_goes_away(self):
         session = self.table(self.leaking())
         os.close(session.master)
