@@ -25,6 +25,7 @@ static const struct {
 	{"", ""},
 	{"LIVE", "allocated since attach and not freed, estimated from samples"},
 	{"95%", "how far off LIVE may be"},
+	{"SHARE", "of all that is live; of the row, for its callers"},
 	{"GROWTH", "the change of LIVE since the last refresh"},
 	{"SINCE", "the change since the baseline; dim where it may be chance"},
 	{"RATE", "allocated a second, freed again or not"},

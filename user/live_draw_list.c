@@ -116,11 +116,10 @@ static void plan_places(struct drawing *d, const struct live_list *l, size_t lin
 	d->file = file < room - function - GAP ? file : room - function - GAP;
 }
 
-static enum ink ink_of(const struct drawing *d, enum field f, const struct live_numbers *n)
+static enum ink ink_of(enum field f, const struct live_numbers *n)
 {
 	double value = fields[f].column < 0 ? 0 : n->value[fields[f].column];
 
-	(void)d;
 	if (f == F_LIVE)
 		return INK_BOLD;
 	if (f == F_ERROR || (f == F_SINCE && n->noise))
@@ -130,10 +129,11 @@ static enum ink ink_of(const struct drawing *d, enum field f, const struct live_
 	return INK_PLAIN;
 }
 
+/* all: what SHARE is of. */
 static void number_text(const struct drawing *d, enum field f, const struct live_numbers *n,
-			char out[UNITS_MAX + 8])
+			double all, char out[UNITS_MAX + 8])
 {
-	double half = n->live.high - n->live.value, all = d->m->total.live.bytes;
+	double half = n->live.high - n->live.value;
 	char buf[UNITS_MAX];
 
 	*out = '\0';
@@ -153,7 +153,7 @@ static void number_text(const struct drawing *d, enum field f, const struct live
 			 units_bytes(buf, n->value[LIVE_RATE], d->brief));
 }
 
-static void draw_numbers(const struct drawing *d, int y, const struct live_numbers *n)
+static void draw_numbers(const struct drawing *d, int y, const struct live_numbers *n, double all)
 {
 	int x = 0;
 
@@ -162,8 +162,8 @@ static void draw_numbers(const struct drawing *d, int y, const struct live_numbe
 
 		if (!d->shown[f])
 			continue;
-		number_text(d, f, n, text);
-		x = canvas_put_right(d->c, y, x, width_of(d, f), ink_of(d, f, n), text) + GAP;
+		number_text(d, f, n, all, text);
+		x = canvas_put_right(d->c, y, x, width_of(d, f), ink_of(f, n), text) + GAP;
 	}
 }
 
@@ -196,7 +196,9 @@ static void draw_line(const struct drawing *d, int y, size_t i)
 	int indent;
 	const struct frame *f = frame_of(d, i, &indent);
 
-	draw_numbers(d, y, numbers_of(d, i));
+	draw_numbers(d, y, numbers_of(d, i),
+		     d->m->callers.open ? d->m->callers.nodes[0].now.live.bytes
+					: d->m->total.live.bytes);
 	if (d->m->callers.open) {
 		const struct live_line *line = &d->m->callers.lines[i];
 		const char *from = d->ui->ascii ? "<" : "\u2190";
@@ -254,7 +256,7 @@ static void draw_subject(struct drawing *d, int y)
 {
 	const struct live_node *n = &d->m->callers.nodes[0];
 
-	draw_numbers(d, y, &n->numbers);
+	draw_numbers(d, y, &n->numbers, d->m->total.live.bytes);
 	draw_place(d, y, stacks_frame(d->m->stacks, n->frame), 0, d->parts, false);
 }
 
