@@ -117,8 +117,9 @@ static int typed(void *ctx)
 	int got = 0, verdict;
 	u32 key;
 
-	if (!l->term)
-		return 0;
+	/* Somebody is waiting already. */
+	if (!l->term && (verdict = start(l)) < 0)
+		return verdict;
 	for (int i = 0; i < MAX_KEYS && (got = live_term_key(l->term, &key)) > 0; i++) {
 		verdict = live_ui_key(&l->ui, key);
 		if (verdict == LIVE_QUIT)

@@ -12,15 +12,12 @@ int canvas_reset(struct canvas *c, int width, int height)
 
 	width = width < 1 ? 1 : width > CANVAS_MAX_WIDTH ? CANVAS_MAX_WIDTH : width;
 	height = height < 1 ? 1 : height > CANVAS_MAX_HEIGHT ? CANVAS_MAX_HEIGHT : height;
-	if (!c->cells || width != c->width || height != c->height) {
-		cells = calloc((size_t)width * height, sizeof(*cells));
-		if (!cells)
-			return -ENOMEM;
-		free(c->cells);
-		*c = (struct canvas){width, height, cells};
-	}
+	cells = reallocarray(c->cells, (size_t)width * height, sizeof(*cells));
+	if (!cells)
+		return -ENOMEM;
+	*c = (struct canvas){width, height, cells};
 	for (int i = 0; i < width * height; i++)
-		c->cells[i] = blank;
+		cells[i] = blank;
 	return 0;
 }
 

@@ -233,7 +233,8 @@ static int on_signal(struct trace *t)
 {
 	struct signalfd_siginfo info;
 
-	if (read(t->signals, &info, sizeof(info)) == sizeof(info) && info.ssi_signo == SIGWINCH)
+	if (t->screen && read(t->signals, &info, sizeof(info)) == sizeof(info) &&
+	    info.ssi_signo == SIGWINCH)
 		return t->screen->resized(t->screen->ctx);
 	t->stop = true;
 	return 0;

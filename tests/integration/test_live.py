@@ -322,6 +322,37 @@ class Endings(LiveTestCase):
                 self.assertEqual(os.WTERMSIG(session.finish()), signum)
                 self.is_restored(session, target)
 
+    def test_suspend(self):
+        """Ctrl-Z gives the shell its terminal back, fg the view its screen."""
+        target = self.leaking()
+        session = Session(["bash", "--norc", "--noprofile", "-i"], env={"PS1": "prompt> "})
+        self.addCleanup(session.close)
+        session.wait("the prompt", lambda t: "prompt>" in t.text())
+        session.type("%s -p %d -i 0.5 -R 16K\r" % (harness.BIN, target.pid))
+        session.wait("the table", lambda t: rows(t) and "remember" in rows(t)[0])
+        session.type("\x1a")
+        session.wait("the shell", lambda t: not t.alternate and "Stopped" in t.text()
+                     and t.cursor_shown)
+        session.type("echo t'ype'd\r")
+        session.wait("what is typed", lambda t: "typed" in t.text())
+        session.type("fg\r")
+        session.wait("the table again", lambda t: t.alternate and rows(t)
+                     and "remember" in rows(t)[0] and not t.cursor_shown)
+        line = session.terminal.line(0)
+        session.wait("a refresh", lambda t: t.line(0) != line)
+        session.type("q")
+        session.wait("the shell", lambda t: not t.alternate and "prompt>" in t.lines()[t.y])
+        session.type("exit\r")
+        self.assertEqual(session.finish(), 0)
+
+    def test_typed_ahead(self):
+        """A key before there is anything to see."""
+        target = self.leaking()
+        session = self.view(target, "-i", "3")
+        session.type("\rq")
+        self.assertEqual(session.finish(), 0)
+        self.is_restored(session, target)
+
     def test_target_exits(self):
         target = self.leaking()
         session = self.table(target)
