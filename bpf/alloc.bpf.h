@@ -9,10 +9,8 @@
 #ifndef PHT_ALLOC_BPF_H
 #define PHT_ALLOC_BPF_H
 
-#include "maps.bpf.h"
-#include "pyframes.bpf.h"
+#include "blocks.bpf.h"
 
-#define PAGE_MASK	 4095ull
 #define MAP_PRIVATE_ANON 0x22u /* MAP_PRIVATE | MAP_ANONYMOUS */
 #define MAP_TYPE_BITS	 0x2fu
 /* Debug hooks, one over another, put headers before the block that libc gave. */
@@ -229,110 +227,6 @@ static __always_inline int sample(struct pht_thread *th, __u64 size, __u64 inter
 	return pht_countdown(&th->countdown, size, interval, &th->rng, log_table);
 }
 
-static __always_inline struct pht_site *site_get(__u64 stack_id, __u32 tgid, __u32 domain)
-{
-	struct pht_site_key key = {.stack_id = stack_id, .tgid = tgid, .domain = domain};
-	struct pht_site *site = bpf_map_lookup_elem(&sites, &key);
-
-	if (site)
-		return site;
-	bpf_map_update_elem(&sites, &key, &site_zero, BPF_NOEXIST);
-	site = bpf_map_lookup_elem(&sites, &key);
-	if (!site)
-		loss(PHT_LOSS_site_map_full);
-	return site;
-}
-
-static __always_inline void site_account(__u32 tgid, const struct pht_live *v, bool freed)
-{
-	struct pht_site *site = site_get(v->stack_id, tgid, v->domain);
-	__u64 bytes, blocks;
-
-	if (!site)
-		return;
-	bytes = pht_weight_bytes(v->drawn_size, v->interval, weight_table);
-	blocks = pht_weight_blocks16(v->drawn_size, v->interval, bytes);
-	if (freed) {
-		__sync_fetch_and_add(&site->freed_bytes, bytes);
-		__sync_fetch_and_add(&site->freed_blocks16, blocks);
-		__sync_fetch_and_add(&site->freed_samples, 1);
-	} else {
-		__sync_fetch_and_add(&site->alloc_bytes, bytes);
-		__sync_fetch_and_add(&site->alloc_blocks16, blocks);
-		__sync_fetch_and_add(&site->samples, 1);
-	}
-}
-
-/*
- * A sampled block is born.  A global function, so that the verifier checks it
- * once and its stack frame is its own.
- */
-__noinline int pht_insert(__u64 addr, __u64 size, __u64 interval, __u32 domain)
-{
-	__u64 id = bpf_get_current_pid_tgid();
-	struct pht_thread *th = bpf_map_lookup_elem(&threads, &id);
-	struct pht_live_key key = {.addr = addr, .tgid = id >> 32};
-	struct pht_live v = {}, *old;
-
-	if (!th)
-		return 0;
-	v.size = v.drawn_size = size;
-	v.interval = interval;
-	v.time_ns = bpf_ktime_get_ns();
-	v.tid = (__u32)id;
-	v.domain = domain;
-	v.stack_id = stack_capture(th, key.tgid);
-	site_account(key.tgid, &v, false);
-	stat_add(PHT_STAT_SAMPLES, 1);
-	/* Followed to its end only if that end will be seen. */
-	if (!addr)
-		return 0;
-	/* Still there: its free went by unseen (a pool given back, a lost hit). */
-	old = bpf_map_lookup_elem(&live, &key);
-	if (old)
-		site_account(key.tgid, old, true);
-	if (bpf_map_update_elem(&live, &key, &v, BPF_ANY))
-		loss(PHT_LOSS_live_map_full);
-	return 0;
-}
-
-/* Take a block out of the live set; a copy of it into *saved if wanted. */
-static __always_inline bool live_remove(__u32 tgid, __u64 addr, struct pht_live *saved)
-{
-	struct pht_live_key key = {.addr = addr, .tgid = tgid};
-	struct pht_live *v = bpf_map_lookup_elem(&live, &key);
-
-	if (!v)
-		return false;
-	if (saved)
-		*saved = *v;
-	else
-		site_account(tgid, v, true);
-	bpf_map_delete_elem(&live, &key);
-	return true;
-}
-
-static __always_inline void unmap(const struct hit *hit, const struct call *c)
-{
-	struct pht_live_key key = {.addr = c->old, .tgid = hit->tgid};
-	struct pht_live *v = bpf_map_lookup_elem(&live, &key), rest;
-	__u64 cut = (c->size + PAGE_MASK) & ~PAGE_MASK;
-
-	if (!v || v->domain != PHT_DOM_MMAP)
-		return;
-	if (cut >= v->size) {
-		live_remove(hit->tgid, c->old, NULL);
-		return;
-	}
-	/* The front goes; what remains keeps the probability it was drawn with. */
-	rest = *v;
-	rest.size -= cut;
-	bpf_map_delete_elem(&live, &key);
-	key.addr += cut;
-	if (bpf_map_update_elem(&live, &key, &rest, BPF_ANY))
-		loss(PHT_LOSS_live_map_full);
-}
-
 /*
  * Drop calls that cannot return any more: their frame lies below the current
  * stack pointer (longjmp, an exception, a thread that left by pthread_exit).
@@ -402,7 +296,8 @@ static __always_inline bool pending_push(struct hit *hit, const struct call *c, 
 	 * Removed now, put back if the call fails: once the allocator has let
 	 * go of the old block another thread may be given its address.
 	 */
-	p->had_old = c->kind == CALL_REALLOC && c->old && live_remove(hit->tgid, c->old, &p->saved);
+	p->had_old = c->kind == CALL_REALLOC && c->old &&
+		     pht_set_aside(c->old, d & (PHT_PEND_DEPTH - 1));
 	th->depth = d + 1;
 	return true;
 }
@@ -436,12 +331,12 @@ static __always_inline bool on_enter(struct pt_regs *ctx, __u32 cookie)
 	if (c.kind == CALL_FREE) {
 		if (c.old) {
 			stat_add(PHT_STAT_FREES, 1);
-			live_remove(hit.tgid, c.old, NULL);
+			pht_forget(c.old, FORGET_FREED);
 		}
 		return false;
 	}
 	if (c.kind == CALL_UNMAP) {
-		unmap(&hit, &c);
+		pht_unmap(c.old, c.size);
 		return false;
 	}
 	if (served_here(&hit, &c)) {
@@ -484,16 +379,10 @@ static __always_inline bool old_block_survives(const struct pht_pending *p, __u6
 	return !addr && (p->size || (func != PHT_FN_REALLOC && func != PHT_FN_REALLOCARRAY));
 }
 
-static __always_inline void settle_old(struct hit *hit, struct pht_pending *p, __u64 addr)
+static __always_inline void settle_old(const struct pht_pending *p, __u32 slot, __u64 addr)
 {
-	struct pht_live_key key = {.addr = p->old, .tgid = hit->tgid};
-
-	if (!p->had_old)
-		return;
-	if (!old_block_survives(p, addr))
-		site_account(hit->tgid, &p->saved, true);
-	else if (bpf_map_update_elem(&live, &key, &p->saved, BPF_NOEXIST))
-		loss(PHT_LOSS_live_map_full);
+	if (p->had_old)
+		pht_settle(p->old, slot, old_block_survives(p, addr) ? SETTLE_LIVES : SETTLE_FREED);
 }
 
 /* The return half. */
@@ -522,12 +411,12 @@ static __always_inline void on_return(struct pt_regs *ctx, __u32 cookie)
 	hit.th->depth = d;
 	domain = func_domain(cookie);
 	addr = result_addr(ctx, p);
-	settle_old(&hit, p, addr);
+	settle_old(p, d, addr);
 	if (domain == PHT_DOM_POOL && addr) {
 		stat_add(PHT_STAT_POOLS, 1);
 		/* Pools are given back unseen; a new grant ends the old one. */
 		addr &= ~((__u64)hit.proc->pool_size - 1);
-		live_remove(hit.tgid, addr, NULL);
+		pht_forget(addr, FORGET_UNSEEN);
 	}
 	if (!p->sampled || p->served_below)
 		return;

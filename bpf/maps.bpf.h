@@ -11,12 +11,11 @@
 
 /* A call of ours that has begun and whose return will be seen. */
 struct pht_pending {
-	__u64 sp;	       /* at the function's first instruction: identifies the call */
-	__u64 size;	       /* requested bytes */
-	__u64 old;	       /* realloc's block */
-	__u64 memptr;	       /* posix_memalign's result goes here */
-	__u64 interval;	       /* R that the decision was drawn with */
-	struct pht_live saved; /* of the old block, put back if the call fails */
+	__u64 sp;	/* at the function's first instruction: identifies the call */
+	__u64 size;	/* requested bytes */
+	__u64 old;	/* realloc's block */
+	__u64 memptr;	/* posix_memalign's result goes here */
+	__u64 interval; /* R that the decision was drawn with */
 	__u32 cookie;
 	__u8 sampled;
 	__u8 had_old;
@@ -36,6 +35,17 @@ struct pht_walk {
 	__u32 flags;
 };
 
+/* A block that a realloc lets go of: put back if the call fails. */
+struct pht_aside {
+	struct pht_live block;
+	__u64 time_ns; /* when it was let go of */
+};
+
+/* One for each pending call, and two more; a power of two, to be masked. */
+#define PHT_ASIDE      8
+#define PHT_ASIDE_UNDO PHT_PEND_DEPTH
+#define PHT_ASIDE_CUT  (PHT_PEND_DEPTH + 1) /* a mapping that is being cut short */
+
 /* State of one thread.  Only that thread's own probes touch it. */
 struct pht_thread {
 	__s64 countdown; /* bytes to the next mark */
@@ -45,9 +55,9 @@ struct pht_thread {
 	__u32 depth;
 	__u32 pad;
 	struct pht_pending pend[PHT_PEND_DEPTH];
-	/* The block that a realloc in the trampoline let go of: it may yet fail. */
-	struct pht_live_key undo_key;
-	struct pht_live undo;
+	struct pht_aside aside[PHT_ASIDE];
+	/* The block that a realloc in the trampoline let go of, which may yet fail; or 0. */
+	__u64 undo_addr;
 	/*
 	 * Scratch space.  It is not in a per-CPU map because uprobe programs
 	 * can be preempted by another task's on the same CPU.
@@ -102,6 +112,22 @@ struct {
 } sites SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32); /* tgid */
+	__type(value, struct pht_peak);
+	__uint(max_entries, 256);
+} peaks SEC(".maps");
+
+/* Only of stacks whose blocks are freed. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pht_site_key);
+	__type(value, struct pht_life);
+	__uint(max_entries, 16384);
+} lives SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
 } events SEC(".maps");
@@ -132,12 +158,16 @@ struct {
 
 /* Set before loading. */
 const volatile __u64 cfg_seed;
+/* A block that lived no longer was temporary. */
+const volatile __u64 cfg_temporary_ns = 10000000;
 /* Not const: the compiler would fold a const table that it sees as zeroes. */
 __u32 log_table[PHT_LOG_TABLE];
 __u32 weight_table[PHT_WEIGHT_TABLE];
 
 static const struct pht_thread thread_zero;
 static const struct pht_site site_zero;
+static const struct pht_peak peak_zero;
+static const struct pht_life life_zero;
 
 static __always_inline void counter_add(__u32 which, __u64 n)
 {

@@ -21,11 +21,10 @@ static __always_inline void tramp_undo(struct hit *hit, __u64 addr)
 {
 	struct pht_thread *th = hit->th;
 
-	if (!addr || th->undo_key.addr != addr)
+	if (!addr || th->undo_addr != addr)
 		return;
-	if (bpf_map_update_elem(&live, &th->undo_key, &th->undo, BPF_NOEXIST))
-		loss(PHT_LOSS_live_map_full);
-	th->undo_key.addr = 0;
+	pht_settle(addr, PHT_ASIDE_UNDO, SETTLE_LIVES);
+	th->undo_addr = 0;
 }
 
 /* The realloc that let go of the last block succeeded: count its end. */
@@ -33,10 +32,10 @@ static __always_inline void tramp_settle(struct hit *hit)
 {
 	struct pht_thread *th = hit->th;
 
-	if (!th->undo_key.addr)
+	if (!th->undo_addr)
 		return;
-	site_account(hit->tgid, &th->undo, true);
-	th->undo_key.addr = 0;
+	pht_settle(th->undo_addr, PHT_ASIDE_UNDO, SETTLE_FREED);
+	th->undo_addr = 0;
 }
 
 /* Mappings come here one and all: r8 = mmap's flags. */
@@ -48,13 +47,6 @@ static __always_inline void tramp_map(struct hit *hit, __u64 addr, __u64 size)
 		return;
 	if (sample(th, size, hit->proc->interval))
 		pht_insert(addr, size, th->interval, PHT_DOM_MMAP);
-}
-
-static __always_inline void tramp_unmap(struct hit *hit, __u64 addr, __u64 size)
-{
-	struct call c = {.old = addr, .size = size};
-
-	unmap(hit, &c);
 }
 
 static __always_inline void on_tramp_alloc(struct pt_regs *ctx)
@@ -99,17 +91,15 @@ static __always_inline void on_tramp_free(struct pt_regs *ctx)
 		return;
 	tramp_settle(&hit);
 	if (flags == PHT_TS_MMAP) {
-		tramp_unmap(&hit, addr, PT_REGS_PARM3(ctx));
+		pht_unmap(addr, PT_REGS_PARM3(ctx));
 		return;
 	}
 	if (!(flags & PHT_TS_REALLOC)) {
-		live_remove(hit.tgid, addr, NULL);
+		pht_forget(addr, FORGET_FREED);
 		return;
 	}
-	if (!live_remove(hit.tgid, addr, &hit.th->undo))
-		return;
-	hit.th->undo_key.addr = addr;
-	hit.th->undo_key.tgid = hit.tgid;
+	if (pht_set_aside(addr, PHT_ASIDE_UNDO))
+		hit.th->undo_addr = addr;
 }
 
 #endif

@@ -64,6 +64,7 @@ enum pht_domain {
 	X(live_map_full, "sampled blocks not tracked: live table full")                            \
 	X(stack_map_full, "samples without a stack: stack table full")                             \
 	X(site_map_full, "samples not totalled: site table full")                                  \
+	X(life_map_full, "lifetimes not counted: table of lifetimes full")                         \
 	X(thread_map_full, "calls not seen: thread table full")                                    \
 	X(ring_full, "events lost: ring buffer full")                                              \
 	X(stack_truncated, "stacks cut off at 128 frames")                                         \
@@ -144,6 +145,14 @@ struct pht_site_key {
 	__u32 domain;
 };
 
+/* Sums over sampled blocks, each of x bytes and sampled with probability p. */
+struct pht_sums {
+	__u64 bytes;	/* sum of x / p */
+	__u64 blocks16; /* sum of 1 / p, times 65536 */
+	__u64 samples;
+	__u64 var; /* sum of (1 - p) (x / p)^2, over 65536 */
+};
+
 /* Running totals of a stack since attach; Horvitz-Thompson weighted. */
 struct pht_site {
 	__u64 alloc_bytes;    /* sum of size / p */
@@ -152,6 +161,38 @@ struct pht_site {
 	__u64 freed_bytes; /* of the sampled blocks that were freed again */
 	__u64 freed_blocks16;
 	__u64 freed_samples;
+	struct pht_sums temporary; /* of those, the ones that were freed soon */
+	struct pht_sums live;	   /* of the blocks in the live table */
+	/*
+	 * As it was at the process's peak number peak_epoch.  Where that is not
+	 * its last one, nothing has changed here since: then live and the first
+	 * three are what they were at the peak.
+	 */
+	__u64 peak_epoch;
+	struct pht_sums peak;
+	__u64 peak_alloc_bytes, peak_alloc_blocks16, peak_samples;
+};
+
+/* The high-water mark of a process, one per tgid; see bpf/sums.bpf.h. */
+struct pht_peak {
+	__u64 live;    /* estimated bytes now; for a moment it may be below 0 */
+	__u64 max;     /* the most there were */
+	__u64 time_ns; /* when: CLOCK_MONOTONIC */
+	__u64 epoch;   /* how many times there were more than ever before */
+	__u64 pools;   /* pool grants sampled: they end unseen, so that live means nothing */
+};
+
+/*
+ * Lifetimes of a stack's freed blocks: bucket 0 is below 2^14 ns, bucket i is
+ * from 2^(13 + i) to 2^(14 + i), the last one has no upper end.
+ */
+#define PHT_LIFE_BUCKETS 32
+#define PHT_LIFE_SHIFT	 14
+
+struct pht_life {
+	__u64 bytes[PHT_LIFE_BUCKETS];
+	__u64 blocks16[PHT_LIFE_BUCKETS];
+	__u32 samples[PHT_LIFE_BUCKETS];
 };
 
 enum pht_event_type {
@@ -253,7 +294,9 @@ _Static_assert(sizeof(struct pht_stack) == 8 + 16 * PHT_MAX_FRAMES, "pht_stack")
 _Static_assert(sizeof(struct pht_live_key) == 16, "pht_live_key");
 _Static_assert(sizeof(struct pht_live) == 48, "pht_live");
 _Static_assert(sizeof(struct pht_site_key) == 16, "pht_site_key");
-_Static_assert(sizeof(struct pht_site) == 48, "pht_site");
+_Static_assert(sizeof(struct pht_site) == 176, "pht_site");
+_Static_assert(sizeof(struct pht_peak) == 40, "pht_peak");
+_Static_assert(sizeof(struct pht_life) == 640, "pht_life");
 _Static_assert(sizeof(struct pht_event) == 16, "pht_event");
 _Static_assert(sizeof(struct pht_code_head) == 56, "pht_code_head");
 _Static_assert(sizeof(struct pht_code_small) == 760, "pht_code_small");

@@ -186,4 +186,20 @@ PHT_INLINE __u64 pht_weight_blocks16(__u64 size, __u64 mean, __u64 weight_bytes)
 	return (weight_bytes << 16) / size;
 }
 
+/*
+ * What a sampled block adds to the variance of a sum of weights, in units of
+ * 65536 bytes^2, rounded up: (1 - p) (x / p)^2 = (w - x) w, never above mean^2.
+ */
+PHT_INLINE __u64 pht_weight_var(__u64 size, __u64 mean, __u64 weight_bytes)
+{
+	__u64 unseen;
+
+	if (mean <= 1 || weight_bytes <= size)
+		return 0;
+	unseen = weight_bytes - size;
+	if (weight_bytes >> 31)
+		return pht_mulhi(unseen << 23, weight_bytes << 16) << 9;
+	return ((unseen * weight_bytes) >> 16) + 1;
+}
+
 #endif
