@@ -17,6 +17,10 @@ struct group {
 	double allocated_bytes, allocated_blocks;
 	double freed_bytes, freed_blocks;
 	u64 samples, freed_samples;
+	struct estimator peak, temporary;
+	double peak_allocated_bytes, peak_allocated_blocks;
+	u64 peak_samples;
+	struct life_hist *lives; /* the history's */
 	/* The heaviest stack speaks for the group. */
 	const struct sym_stack *stack;
 	double stack_weight;
@@ -118,9 +122,34 @@ static int add_live(struct groups *gs, const struct report *r, const struct symb
 	return weigh(gs, g, s, weight_of(v, use) + 1);
 }
 
-static int add_site(struct groups *gs, const struct report *r, const struct symbolizer *sym,
-		    const struct site_rec *rec)
+/* Caught between an addition and its subtraction, a sum may be below 0. */
+static double sum_of(u64 v)
 {
+	return (s64)v > 0 ? (double)v : 0;
+}
+
+static struct estimator estimator_of(const struct pht_sums *s)
+{
+	return estimate_of_sums(sum_of(s->bytes), sum_of(s->blocks16) / 65536,
+				sum_of(s->var) * 65536, (u64)sum_of(s->samples));
+}
+
+/* What the site held at the peak: what it put aside then, if it has changed since. */
+static void add_peak(struct group *g, const struct pht_site *s, u64 epoch)
+{
+	bool aside = s->peak_epoch >= epoch;
+	struct estimator e = estimator_of(aside ? &s->peak : &s->live);
+
+	estimate_merge(&g->peak, &e);
+	g->peak_allocated_bytes += aside ? s->peak_alloc_bytes : s->alloc_bytes;
+	g->peak_allocated_blocks += (aside ? s->peak_alloc_blocks16 : s->alloc_blocks16) / 65536.0;
+	g->peak_samples += aside ? s->peak_samples : s->samples;
+}
+
+static int add_site(struct groups *gs, const struct report *r, const struct symbolizer *sym,
+		    const struct site_rec *rec, const struct pht_peak *peak)
+{
+	struct estimator temporary = estimator_of(&rec->v.temporary);
 	const struct sym_stack *s = stack_of(sym, rec->key.stack_id);
 	struct group *g = group_of(gs, r, s, rec->key.domain);
 
@@ -132,8 +161,34 @@ static int add_site(struct groups *gs, const struct report *r, const struct symb
 	g->freed_bytes += rec->v.freed_bytes;
 	g->freed_blocks += rec->v.freed_blocks16 / 65536.0;
 	g->freed_samples += rec->v.freed_samples;
+	estimate_merge(&g->temporary, &temporary);
+	if (peak)
+		add_peak(g, &rec->v, peak->epoch);
 	/* Far below the weight of anything live: only breaks ties. */
 	return weigh(gs, g, s, rec->v.samples * 1e-9);
+}
+
+static void hist_add(struct life_hist *to, const struct pht_life *v)
+{
+	for (u32 i = 0; i < PHT_LIFE_BUCKETS; i++) {
+		to->bytes[i] += v->bytes[i];
+		to->blocks[i] += v->blocks16[i] / 65536.0;
+		to->samples[i] += v->samples[i];
+	}
+}
+
+static int add_life(struct groups *gs, struct report *r, const struct symbolizer *sym,
+		    const struct life_rec *rec, struct aggregate_history *history)
+{
+	struct group *g = group_of(gs, r, stack_of(sym, rec->key.stack_id), rec->key.domain);
+
+	if (!g)
+		return -ENOMEM;
+	if (!g->lives)
+		g->lives = &history->lives[history->nlives++];
+	hist_add(g->lives, &rec->v);
+	hist_add(&r->lives, &rec->v);
+	return 0;
 }
 
 /* No sample among the live blocks says little about less than 3 R bytes: exp(-3) is 5 %. */
@@ -166,6 +221,14 @@ static void fill_row(const struct group *g, const struct aggregate_history *hist
 		.freed_bytes = g->freed_bytes,
 		.freed_blocks = g->freed_blocks,
 		.freed_samples = g->freed_samples,
+		.peak = g->peak,
+		.temporary = g->temporary,
+		.peak_bytes = interval_of(&g->peak, r->sample_interval),
+		.temporary_bytes = interval_of(&g->temporary, r->sample_interval),
+		.peak_allocated_bytes = g->peak_allocated_bytes,
+		.peak_allocated_blocks = g->peak_allocated_blocks,
+		.peak_samples = g->peak_samples,
+		.lives = g->lives,
 		.domain = g->domain,
 	};
 	row->growth_bytes = row->live_bytes.value - (then ? then->live : 0);
@@ -173,7 +236,7 @@ static void fill_row(const struct group *g, const struct aggregate_history *hist
 		row->alloc_rate = (g->allocated_bytes - (then ? then->allocated : 0)) / elapsed;
 }
 
-static int compare_rows(const void *pa, const void *pb)
+int report_compare_rows(const void *pa, const void *pb)
 {
 	const struct row *a = pa, *b = pb;
 
@@ -212,7 +275,7 @@ static int remember(struct aggregate_history *history, const struct groups *gs, 
 
 static int build_rows(const struct groups *gs, struct aggregate_history *history, struct report *r)
 {
-	struct estimator total = {0};
+	struct estimator total = {0}, peak = {0}, temporary = {0};
 
 	r->rows = calloc(gs->index.n ? gs->index.n : 1, sizeof(*r->rows));
 	if (!r->rows)
@@ -224,19 +287,43 @@ static int build_rows(const struct groups *gs, struct aggregate_history *history
 			continue;
 		fill_row(g, history, r, &r->rows[r->nrows++]);
 		estimate_merge(&total, &g->est);
+		estimate_merge(&peak, &g->peak);
+		estimate_merge(&temporary, &g->temporary);
 		r->allocated_bytes += g->allocated_bytes;
 		r->allocated_blocks += g->allocated_blocks;
 		r->samples += g->samples;
 	}
-	qsort(r->rows, r->nrows, sizeof(*r->rows), compare_rows);
+	qsort(r->rows, r->nrows, sizeof(*r->rows), report_compare_rows);
 	r->live_bytes = interval_of(&total, r->sample_interval);
 	r->live_blocks = total.blocks;
 	r->live_samples = total.samples;
+	r->peak_bytes = interval_of(&peak, r->sample_interval);
+	r->peak_blocks = peak.blocks;
+	r->temporary_bytes = interval_of(&temporary, r->sample_interval);
+	r->temporary_blocks = temporary.blocks;
 	return remember(history, gs, r->duration);
 }
 
+static int add_lives(struct groups *gs, const struct drained *d, pid_t pid,
+		     const struct symbolizer *sym, struct aggregate_history *history,
+		     struct report *r)
+{
+	int err = 0;
+
+	free(history->lives);
+	history->nlives = 0;
+	history->lives = calloc(d->nlives + 1, sizeof(*history->lives));
+	if (!history->lives)
+		return -ENOMEM;
+	for (size_t i = 0; i < d->nlives && !err; i++)
+		if (d->lives[i].key.tgid == (u32)pid)
+			err = add_life(gs, r, sym, &d->lives[i], history);
+	return err;
+}
+
 int aggregate(const struct drained *d, const struct live_use *uses, pid_t pid,
-	      const struct symbolizer *sym, struct aggregate_history *history, struct report *r)
+	      const struct pht_peak *peak, const struct symbolizer *sym,
+	      struct aggregate_history *history, struct report *r)
 {
 	struct groups gs = {0};
 	double exact = 0, pools = 0;
@@ -255,7 +342,9 @@ int aggregate(const struct drained *d, const struct live_use *uses, pid_t pid,
 	}
 	for (size_t i = 0; i < d->nsites && !err; i++)
 		if (d->sites[i].key.tgid == (u32)pid)
-			err = add_site(&gs, r, sym, &d->sites[i]);
+			err = add_site(&gs, r, sym, &d->sites[i], peak);
+	if (!err)
+		err = add_lives(&gs, d, pid, sym, history, r);
 	if (!err)
 		err = build_rows(&gs, history, r);
 	hashmap_clear(&gs.index, free);
@@ -270,4 +359,6 @@ int aggregate(const struct drained *d, const struct live_use *uses, pid_t pid,
 void aggregate_history_free(struct aggregate_history *history)
 {
 	hashmap_clear(&history->rows, free);
+	free(history->lives);
+	history->lives = NULL;
 }

@@ -92,7 +92,8 @@ void capture_point_of(const struct snapshot *s, struct capture_point *out);
 int capture_series(const char *path, struct capture_point **out, size_t *n);
 
 #define CAPTURE_LAST (-1)
-#define CAPTURE_PEAK (-2) /* the one with the most live bytes: the high-water mark */
+/* The high-water mark: as recorded, else the snapshot with the most live bytes. */
+#define CAPTURE_PEAK (-2)
 /* One snapshot by number, from 0, or one of the above.  -ENOENT where it is not there. */
 int capture_load(const char *path, struct stacks *stacks, long which, struct snapshot *out);
 

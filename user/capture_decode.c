@@ -183,6 +183,9 @@ static void decode_field(struct snapshot *s, u32 id, struct inbuf *in)
 	case FIELD_FINAL:
 		s->final = get_varint(in) != 0;
 		break;
+	case FIELD_PEAK_SECONDS:
+		s->peak_seconds = get_double(in);
+		break;
 	case FIELD_LOSS:
 		decode_loss(s, in);
 		break;
@@ -193,7 +196,8 @@ static void decode_field(struct snapshot *s, u32 id, struct inbuf *in)
 
 static int decode_head(struct inbuf *in, struct snapshot *out)
 {
-	struct snapshot s = {.overhead = -1, .coverage_share = -1, .sample_interval = 1};
+	struct snapshot s = {
+		.overhead = -1, .coverage_share = -1, .sample_interval = 1, .peak_seconds = -1};
 	struct inbuf part = {0};
 	u32 id;
 
@@ -202,7 +206,7 @@ static int decode_head(struct inbuf *in, struct snapshot *out)
 		if (part.failed)
 			return -EBADMSG;
 	}
-	if (in->failed || s.duration < 0 || s.duration > 1e12)
+	if (in->failed || s.duration < 0 || s.duration > 1e12 || s.peak_seconds > 1e12)
 		return -EBADMSG;
 	/* The owned parts may have come before. */
 	s.rows = out->rows;
@@ -211,6 +215,8 @@ static int decode_head(struct inbuf *in, struct snapshot *out)
 	s.nsizes = out->nsizes;
 	s.ages = out->ages;
 	s.nages = out->nages;
+	s.lives = out->lives;
+	s.nlives = out->nlives;
 	*out = s;
 	return 0;
 }
@@ -258,6 +264,8 @@ static int decode_section(struct decoder *d, u32 id, struct inbuf *in, struct sn
 		return decode_bins(in, &change->sizes, &change->nsizes);
 	case SECT_AGES:
 		return decode_bins(in, &change->ages, &change->nages);
+	case SECT_LIVES:
+		return decode_bins(in, &change->lives, &change->nlives);
 	default:
 		return 0;
 	}

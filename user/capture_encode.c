@@ -161,21 +161,36 @@ static int put_stacks(struct encoder *e, const struct snap_row *rows, size_t n)
 	return 0;
 }
 
+/* True when the row has more than 0. */
+static bool put_value(struct outbuf *part, const struct capture_column *c, const void *value)
+{
+	double real;
+	u64 whole;
+
+	if (c->type == COLUMN_INTEGER) {
+		memcpy(&whole, value, sizeof(whole));
+		put_varint(part, whole);
+		return whole != 0;
+	}
+	memcpy(&real, value, sizeof(real));
+	if (c->type == COLUMN_REAL)
+		put_real(part, real);
+	else
+		put_coarse(part, real);
+	return real != 0;
+}
+
+/* A column of zeros is left out. */
 static void put_column(struct encoder *e, const struct capture_column *c,
 		       const struct snap_row *rows, size_t n)
 {
-	outbuf_clear(&e->part);
-	for (size_t i = 0; i < n; i++) {
-		const void *value = field_of(&rows[i], c->offset);
+	bool any = false;
 
-		if (c->type == COLUMN_REAL)
-			put_real(&e->part, *(const double *)value);
-		else if (c->type == COLUMN_COARSE)
-			put_coarse(&e->part, *(const double *)value);
-		else
-			put_varint(&e->part, *(const u64 *)value);
-	}
-	put_section(&e->columns, c->id, &e->part);
+	outbuf_clear(&e->part);
+	for (size_t i = 0; i < n; i++)
+		any |= put_value(&e->part, c, field_of(&rows[i], c->offset));
+	if (any)
+		put_section(&e->columns, c->id, &e->part);
 }
 
 static int put_rows(struct encoder *e, const struct snapshot *s)
@@ -247,6 +262,8 @@ static void put_fields(struct encoder *e, const struct snapshot *s, struct outbu
 	put_section_double(part, FIELD_COVERAGE_SHARE, s->coverage_share);
 	put_section_varint(part, FIELD_COVERAGE_COMPLETE, s->coverage_complete);
 	put_section_varint(part, FIELD_FINAL, s->final);
+	if (s->peak_seconds >= 0)
+		put_section_double(part, FIELD_PEAK_SECONDS, s->peak_seconds);
 	put_losses(part, s->losses);
 	put_section(payload, SECT_HEAD, part);
 }
@@ -281,6 +298,7 @@ int encode_snapshot(struct encoder *e, const struct snapshot *s, struct outbuf *
 	put_section(payload, SECT_ROWS, &e->columns);
 	put_bins(e, SECT_SIZES, s->sizes, s->nsizes, payload);
 	put_bins(e, SECT_AGES, s->ages, s->nages, payload);
+	put_bins(e, SECT_LIVES, s->lives, s->nlives, payload);
 	return payload->failed ? -ENOMEM : 0;
 }
 

@@ -7,14 +7,32 @@
 	}
 
 const struct capture_column capture_columns[CAPTURE_COLUMNS] = {
-	COLUMN(3, REAL, live.bytes),	    COLUMN(4, REAL, live.blocks),
-	COLUMN(5, COARSE, live.var),	    COLUMN(6, REAL, live.seen),
-	COLUMN(7, COARSE, live.skew),	    COLUMN(8, COARSE, live.covar),
-	COLUMN(9, INTEGER, live.samples),   COLUMN(10, REAL, allocated_bytes),
-	COLUMN(11, REAL, allocated_blocks), COLUMN(12, INTEGER, samples),
-	COLUMN(13, REAL, freed_bytes),	    COLUMN(14, REAL, freed_blocks),
+	COLUMN(3, REAL, live.bytes),
+	COLUMN(4, REAL, live.blocks),
+	COLUMN(5, COARSE, live.var),
+	COLUMN(6, REAL, live.seen),
+	COLUMN(7, COARSE, live.skew),
+	COLUMN(8, COARSE, live.covar),
+	COLUMN(9, INTEGER, live.samples),
+	COLUMN(10, REAL, allocated_bytes),
+	COLUMN(11, REAL, allocated_blocks),
+	COLUMN(12, INTEGER, samples),
+	COLUMN(13, REAL, freed_bytes),
+	COLUMN(14, REAL, freed_blocks),
 	COLUMN(15, INTEGER, freed_samples),
-	/* 16 and up are free; an older reader leaves out what it does not know. */
+	COLUMN(16, COARSE, live.blocks_var),
+	COLUMN(17, REAL, peak.bytes),
+	COLUMN(18, REAL, peak.blocks),
+	COLUMN(19, COARSE, peak.var),
+	COLUMN(20, INTEGER, peak.samples),
+	COLUMN(21, REAL, peak_allocated_bytes),
+	COLUMN(22, REAL, peak_allocated_blocks),
+	COLUMN(23, INTEGER, peak_samples),
+	COLUMN(24, REAL, temporary.bytes),
+	COLUMN(25, REAL, temporary.blocks),
+	COLUMN(26, COARSE, temporary.var),
+	COLUMN(27, INTEGER, temporary.samples),
+	/* 28 and up are free; an older reader leaves out what it does not know. */
 };
 
 #define TEXT(number, field)                                                                        \
@@ -36,5 +54,5 @@ const struct capture_text capture_texts[CAPTURE_TEXTS] = {
 
 const struct capture_number capture_numbers[CAPTURE_NUMBERS] = {
 	NUMBER(WALL_NS, wall_ns), NUMBER(RSS, rss),	NUMBER(INTERVAL, sample_interval),
-	NUMBER(CALLS, calls),	  NUMBER(FREES, frees),
+	NUMBER(CALLS, calls),	  NUMBER(FREES, frees), NUMBER(TEMPORARY_NS, temporary_ns),
 };

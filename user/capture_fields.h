@@ -13,6 +13,7 @@ enum capture_section {
 	SECT_ROWS,     /* their number, then one section per column */
 	SECT_SIZES,    /* bins: domain, log2, bytes, blocks, samples, ... */
 	SECT_AGES,
+	SECT_LIVES,
 };
 
 enum capture_field {
@@ -33,7 +34,9 @@ enum capture_field {
 	FIELD_INTERVAL,
 	FIELD_CALLS,
 	FIELD_FREES,
-	FIELD_LOSS, /* once per loss that is not 0: its count, then its name */
+	FIELD_LOSS,	    /* once per loss that is not 0: its count, then its name */
+	FIELD_PEAK_SECONDS, /* not there: the peak is not known */
+	FIELD_TEMPORARY_NS,
 };
 
 /* Columns of rows that are neither stack nor domain. */
@@ -47,7 +50,7 @@ struct capture_column {
 
 #define COLUMN_STACK	1
 #define COLUMN_DOMAIN	2
-#define CAPTURE_COLUMNS 13
+#define CAPTURE_COLUMNS 25
 
 extern const struct capture_column capture_columns[CAPTURE_COLUMNS];
 
@@ -67,7 +70,7 @@ struct capture_number {
 	size_t offset; /* of a u64 in struct snapshot */
 };
 
-#define CAPTURE_NUMBERS 5
+#define CAPTURE_NUMBERS 6
 
 extern const struct capture_number capture_numbers[CAPTURE_NUMBERS];
 

@@ -104,14 +104,37 @@ static int offer_all(struct pick *picks, size_t n, const struct capture *c)
 	return err;
 }
 
+/*
+ * Each snapshot has what its run's peak up to then consisted of, so the last
+ * one knows best; where none was recorded the best of the snapshots has to do.
+ */
+static int offer_peak(struct pick *p, const struct snapshot *last)
+{
+	struct snapshot peak;
+	int err = snapshot_copy(last, &peak);
+
+	if (err)
+		return err;
+	if (snapshot_select(&peak, METRIC_PEAK)) {
+		snapshot_free(&peak);
+		return 0;
+	}
+	snapshot_free(&p->snapshot);
+	p->snapshot = peak;
+	return 0;
+}
+
 /* Which was the last is known only now. */
 static int offer_last(struct pick *picks, size_t n, const struct capture *c)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < n && !err; i++)
+	for (size_t i = 0; i < n && !err; i++) {
 		if (picks[i].which == CAPTURE_LAST)
 			err = offer(&picks[i], capture_snapshot(c), CAPTURE_LAST, 0);
+		else if (picks[i].which == CAPTURE_PEAK)
+			err = offer_peak(&picks[i], capture_snapshot(c));
+	}
 	return err;
 }
 

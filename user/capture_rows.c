@@ -64,6 +64,12 @@ static int decode_any_column(const struct decoder *d, u32 id, struct inbuf *in,
 	return 0;
 }
 
+static bool sums_plausible(const struct snap_sums *s)
+{
+	return sum_in_range(s->bytes) && sum_in_range(s->blocks) && s->var >= 0 &&
+	       s->var <= MOMENT_MAX && s->samples <= 1ull << 52;
+}
+
 static bool plausible(const struct snap_row *row)
 {
 	const struct estimator *e = &row->live;
@@ -73,7 +79,10 @@ static bool plausible(const struct snap_row *row)
 	       fabs(e->covar) <= MOMENT_MAX && e->samples <= UINT32_MAX &&
 	       sum_in_range(row->allocated_bytes) && sum_in_range(row->allocated_blocks) &&
 	       sum_in_range(row->freed_bytes) && sum_in_range(row->freed_blocks) &&
-	       row->samples <= 1ull << 52 && row->freed_samples <= 1ull << 52;
+	       row->samples <= 1ull << 52 && row->freed_samples <= 1ull << 52 &&
+	       e->blocks_var >= 0 && e->blocks_var <= MOMENT_MAX && sums_plausible(&row->peak) &&
+	       sums_plausible(&row->temporary) && sum_in_range(row->peak_allocated_bytes) &&
+	       sum_in_range(row->peak_allocated_blocks) && row->peak_samples <= 1ull << 52;
 }
 
 static int compare_rows(const void *pa, const void *pb)

@@ -19,6 +19,7 @@ enum {
 	OPT_AT,
 	OPT_FROM,
 	OPT_TO,
+	OPT_TEMPORARY,
 };
 
 static const struct {
@@ -35,6 +36,7 @@ static const struct {
 	{{"sort", required_argument, NULL, OPT_SORT}, VIEW_TOP},
 	{{"format", required_argument, NULL, 'f'}, VIEW_FORMAT},
 	{{"at", required_argument, NULL, OPT_AT}, VIEW_AT},
+	{{"temporary", no_argument, NULL, OPT_TEMPORARY}, VIEW_AT},
 	{{"from", required_argument, NULL, OPT_FROM}, VIEW_FROM},
 	{{"to", required_argument, NULL, OPT_TO}, VIEW_FROM | VIEW_TO},
 	{{"output", required_argument, NULL, 'o'}, 0},
@@ -188,6 +190,9 @@ static int set_view(int c, const struct view_spec *spec, struct view_args *a)
 		return set_sort(spec, optarg, &a->sort);
 	case OPT_AT:
 		return set_snapshot("--at", optarg, &a->at);
+	case OPT_TEMPORARY:
+		a->temporary = true;
+		return 0;
 	case OPT_FROM:
 		a->from_given = true;
 		return set_snapshot("--from", optarg, &a->from);
@@ -247,6 +252,16 @@ static void choose_options(const struct view_spec *spec, struct option *longs, c
 	}
 	*shorts = '\0';
 	longs[n] = (struct option){0};
+}
+
+int view_select(const struct view_args *a, const char *path, struct snapshot *s)
+{
+	if (!a->temporary || !snapshot_select(s, METRIC_TEMPORARY))
+		return 0;
+	return log_err_r(-ENOENT, "%s: %s", path,
+			 s->metric == METRIC_PEAK
+				 ? "what is temporary is counted since attach, not at the peak"
+				 : "temporary blocks were not recorded");
 }
 
 int view_parse(int argc, char **argv, const struct view_spec *spec, struct view_args *out)

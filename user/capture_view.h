@@ -39,6 +39,7 @@ struct view_args {
 	int sort;
 	bool json, flame;   /* -f; neither = text */
 	const char *output; /* NULL = standard output */
+	bool temporary;	    /* show what was temporary instead of what was live */
 	long at, from, to;  /* snapshots: numbers, CAPTURE_LAST, CAPTURE_PEAK */
 	bool from_given, to_given;
 	const char *to_name;
@@ -54,6 +55,9 @@ static inline int view_exit(int err)
 {
 	return err > 0 ? 0 : 2;
 }
+
+/* Put --temporary into effect, if it was given.  0, or -ENOENT after one line. */
+int view_select(const struct view_args *args, const char *path, struct snapshot *s);
 
 /* "traceback", "line", "function", "file". */
 const char *view_group_name(enum group_by by);

@@ -22,6 +22,9 @@ static const char help[] =
 	"  tracemalloc                  tracemalloc.Snapshot.load(), Python 3.8 to 3.14\n"
 	"\n"
 	"      --at N                   snapshot 0, 1, 2 ..., first, last (default) or peak\n"
+	"      --temporary              what was freed again soon, since attach, instead of what "
+	"is\n"
+	"                               live (how soon: see record --temporary)\n"
 	"      --include GLOB           only files like GLOB; may be repeated\n"
 	"      --exclude GLOB           no files like GLOB; may be repeated\n"
 	"      --all-frames             GLOBs look at the whole stack, not only where it "
@@ -104,7 +107,7 @@ static int run(const struct view_args *a, const struct exporter *exporter)
 	if (!stacks) {
 		log_error("out of memory");
 	} else if (!capture_load(a->words[0], stacks, a->at, &s) &&
-		   !filter_rows(&s, stacks, &a->view.filter)) {
+		   !view_select(a, a->words[0], &s) && !filter_rows(&s, stacks, &a->view.filter)) {
 		struct job job = {exporter, {&s, stacks, s.rows, s.nrows, &a->view}};
 
 		rc = view_output(a, print, &job);

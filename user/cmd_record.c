@@ -30,6 +30,8 @@ static const char help[] =
 	"      --every TIME             a snapshot every TIME (default 10; the first after 1)\n"
 	"  -R, --sample-interval BYTES  one sample per BYTES allocated, on average (default 512K;\n"
 	"                               1 = every allocation)\n"
+	"      --temporary MS           count what is freed within MS milliseconds as temporary\n"
+	"                               (default 10)\n"
 	"      --seed N                 seed of the sampling, for runs that can be repeated\n"
 	"      --collector NAME         auto, trampoline, probe or growth (default auto)\n"
 	"      --max-overhead PCT       refuse or narrow rather than slow the program down by\n"
@@ -42,7 +44,7 @@ static const char help[] =
 	"  pyheaptrace report table heap.pht\n"
 	"  pyheaptrace diff heap.pht --from 0 --to last\n";
 
-enum { OPT_EVERY = 256, OPT_SEED, OPT_COLLECTOR, OPT_MAX_OVERHEAD };
+enum { OPT_EVERY = 256, OPT_SEED, OPT_COLLECTOR, OPT_MAX_OVERHEAD, OPT_TEMPORARY };
 
 static const struct option longs[] = {
 	{"pid", required_argument, NULL, 'p'},
@@ -51,6 +53,7 @@ static const struct option longs[] = {
 	{"every", required_argument, NULL, OPT_EVERY},
 	{"sample-interval", required_argument, NULL, 'R'},
 	{"seed", required_argument, NULL, OPT_SEED},
+	{"temporary", required_argument, NULL, OPT_TEMPORARY},
 	{"collector", required_argument, NULL, OPT_COLLECTOR},
 	{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
 	{"verbose", no_argument, NULL, 'v'},
@@ -96,6 +99,8 @@ static int set_option(int c, struct opts *o)
 		return opts_value_seconds("--every", optarg, &o->interval);
 	case 'R':
 		return opts_value_size("--sample-interval", optarg, &o->sample_interval);
+	case OPT_TEMPORARY:
+		return opts_value_milliseconds("--temporary", optarg, &o->temporary);
 	case OPT_SEED:
 		o->seed_given = true;
 		return opts_value_seed("--seed", optarg, &o->seed);
@@ -176,6 +181,23 @@ static int add_bins(struct snapshot *s, const struct drained *d, pid_t pid)
 	return err;
 }
 
+/* Lifetimes by domain, since attach. */
+static int add_lives(struct snapshot *s, const struct drained *d, pid_t pid)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < d->nlives && !err; i++) {
+		const struct life_rec *rec = &d->lives[i];
+
+		if (rec->key.tgid != (u32)pid)
+			continue;
+		for (u32 b = 0; b < PHT_LIFE_BUCKETS && !err; b++)
+			err = snapshot_add_life(s, rec->key.domain, b, rec->v.bytes[b],
+						rec->v.blocks16[b] / 65536.0, rec->v.samples[b]);
+	}
+	return err;
+}
+
 static void show_progress(const struct recording *rec, const struct snapshot *s)
 {
 	char size[UNITS_MAX], live[UNITS_MAX], seconds[UNITS_MAX];
@@ -210,7 +232,7 @@ static int record_report(void *ctx, const struct report *r, const struct drained
 	int err = snapshot_from_report(r, rec->stacks, rec->cache, &s);
 
 	if (!err)
-		err = add_bins(&s, d, r->pid);
+		err = add_bins(&s, d, r->pid) ?: add_lives(&s, d, r->pid);
 	else
 		s = (struct snapshot){0};
 	if (err) {
@@ -251,6 +273,7 @@ int cmd_record(int argc, char **argv)
 		.command = CMD_TRACE,
 		.interval = 10,
 		.group_by = GROUP_TRACEBACK,
+		.temporary = OPTS_TEMPORARY,
 		.by_domain = true,
 		.sample_interval = 512 << 10,
 		.collector = COLLECT_AUTO,

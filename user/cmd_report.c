@@ -22,6 +22,9 @@ static const char help[] =
 	"FILE is a capture made by pyheaptrace record; - is standard input.\n"
 	"\n"
 	"      --at N                   snapshot 0, 1, 2 ..., first, last (default) or peak\n"
+	"      --temporary              what was freed again soon, since attach, instead of what "
+	"is\n"
+	"                               live (how soon: see record --temporary)\n"
 	"      --group-by WHAT          traceback, line, function or file (default line)\n"
 	"      --cumulative[=HOW]       count a stack for every frame in it: once (stack, the\n"
 	"                               default) or as often as it occurs (frames)\n"
@@ -103,7 +106,8 @@ static int run(struct job *job)
 	if (!stacks)
 		log_error("out of memory");
 	else if (!capture_load_all(r->path, stacks, which, 2 + reporter->wants_peak, s,
-				   reporter->wants_series ? &r->points : NULL, &r->npoints)) {
+				   reporter->wants_series ? &r->points : NULL, &r->npoints) &&
+		 !view_select(r->args, r->path, &s[0]) && !view_select(r->args, r->path, &s[1])) {
 		r->now = s[0];
 		r->first = s[1];
 		r->peak = s[2];

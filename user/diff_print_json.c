@@ -32,7 +32,10 @@ static void put_change(FILE *out, const struct snap_change *c)
 	put_number(out, "size_diff_high", c->diff.high);
 	put_number(out, "count", c->count);
 	put_number(out, "count_diff", c->count_diff);
-	fprintf(out, ",\"within_noise\":%s", c->noise ? "true" : "false");
+	put_number(out, "count_diff_low", c->counts.low);
+	put_number(out, "count_diff_high", c->counts.high);
+	fprintf(out, ",\"within_noise\":%s,\"count_within_noise\":%s", c->noise ? "true" : "false",
+		c->count_noise ? "true" : "false");
 }
 
 static void put_frames(FILE *out, const struct stacks *stacks, u32 stack)

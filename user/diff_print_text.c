@@ -10,15 +10,16 @@
 
 #define GAP	2
 #define CALLERS 8
+#define WIDE	120 /* columns */
 
-enum column { COL_DIFF, COL_RANGE, COL_SIZE, COL_COUNT_DIFF, COL_COUNT, COL_NR };
+enum column { COL_DIFF, COL_RANGE, COL_SIZE, COL_COUNT_DIFF, COL_COUNT_RANGE, COL_COUNT, COL_NR };
 
 static const struct {
 	const char *title;
 	int width;
 } columns[COL_NR] = {
-	[COL_DIFF] = {"CHANGE", 7},	  [COL_RANGE] = {"95%", 17}, [COL_SIZE] = {"SIZE", 6},
-	[COL_COUNT_DIFF] = {"BLOCKS", 7}, [COL_COUNT] = {"NOW", 6},
+	[COL_DIFF] = {"CHANGE", 7},	  [COL_RANGE] = {"95%", 17},	   [COL_SIZE] = {"SIZE", 6},
+	[COL_COUNT_DIFF] = {"BLOCKS", 7}, [COL_COUNT_RANGE] = {"95%", 15}, [COL_COUNT] = {"NOW", 6},
 };
 
 struct printer {
@@ -26,6 +27,7 @@ struct printer {
 	struct paint paint;
 	struct place_layout place;
 	unsigned int parts;
+	bool wide; /* there is room for the interval of the blocks */
 };
 
 static void print_moment(struct printer *pr, const char *label, const struct snapshot *s,
@@ -33,9 +35,9 @@ static void print_moment(struct printer *pr, const char *label, const struct sna
 {
 	char live[UNITS_MAX], rss[UNITS_MAX], seconds[UNITS_MAX], text[256];
 
-	snprintf(text, sizeof(text), "%.31s (pid %d), %s after attach: live %s, RSS %s", s->comm,
+	snprintf(text, sizeof(text), "%.31s (pid %d), %s after attach: live %s%s%s", s->comm,
 		 s->pid, units_seconds(seconds, s->duration), units_bytes(live, bytes, false),
-		 units_bytes(rss, (double)s->rss, false));
+		 s->rss ? ", RSS " : "", s->rss ? units_bytes(rss, (double)s->rss, false) : "");
 	paint_wrapped(&pr->paint, label, 6, INK_PLAIN, text);
 }
 
@@ -61,19 +63,46 @@ static void count_text(char buf[UNITS_MAX + 2], double diff)
 			 units_count(number, fabs(diff)));
 }
 
+static void count_range_text(char buf[2 * UNITS_MAX + 8], const struct snap_change *c)
+{
+	char low[UNITS_MAX + 2], high[UNITS_MAX + 2];
+
+	count_text(low, c->counts.low);
+	count_text(high, c->counts.high);
+	if (c->counts.high - c->counts.low < 0.5)
+		snprintf(buf, 2 * UNITS_MAX + 8, "exact");
+	else
+		snprintf(buf, 2 * UNITS_MAX + 8, "%s..%s", low, high);
+}
+
 static void print_cell(struct printer *pr, enum column c, enum ink ink, const char *text)
 {
 	paint_cell(&pr->paint, ink, text, columns[c].width, true);
 	paint_spaces(&pr->paint, GAP);
 }
 
+static enum ink change_ink(bool noise, double diff)
+{
+	return noise ? INK_DIM : diff > 0.5 ? INK_RED : diff < -0.5 ? INK_GREEN : INK_PLAIN;
+}
+
+static void print_count(struct printer *pr, const struct snap_change *c)
+{
+	char number[UNITS_MAX + 2], text[2 * UNITS_MAX + 8];
+
+	count_text(number, c->count_diff);
+	snprintf(text, sizeof(text), "%s%s", c->count_noise ? "~" : "", number);
+	print_cell(pr, COL_COUNT_DIFF, change_ink(c->count_noise, c->count_diff), text);
+	if (!pr->wide)
+		return;
+	count_range_text(text, c);
+	print_cell(pr, COL_COUNT_RANGE, INK_DIM, text);
+}
+
 static void print_numbers(struct printer *pr, const struct snap_change *c)
 {
 	char text[2 * UNITS_MAX + 8], mark[UNITS_MAX + 2];
-	enum ink ink = c->noise		     ? INK_DIM
-		       : c->size_diff > 0.5  ? INK_RED
-		       : c->size_diff < -0.5 ? INK_GREEN
-					     : INK_PLAIN;
+	enum ink ink = change_ink(c->noise, c->size_diff);
 
 	snprintf(mark, sizeof(mark), "%s%s", c->noise ? "~" : "",
 		 units_growth(text, c->size_diff, true));
@@ -81,17 +110,17 @@ static void print_numbers(struct printer *pr, const struct snap_change *c)
 	range_text(text, c);
 	print_cell(pr, COL_RANGE, INK_DIM, text);
 	print_cell(pr, COL_SIZE, INK_PLAIN, units_bytes(text, c->size, true));
-	count_text(text, c->count_diff);
-	print_cell(pr, COL_COUNT_DIFF, ink, text);
+	print_count(pr, c);
 	print_cell(pr, COL_COUNT, INK_PLAIN, units_count(text, c->count));
 }
 
-static int numbers_width(void)
+static int numbers_width(const struct printer *pr)
 {
 	int width = 0;
 
 	for (int c = 0; c < COL_NR; c++)
-		width += columns[c].width + GAP;
+		if (c != COL_COUNT_RANGE || pr->wide)
+			width += columns[c].width + GAP;
 	return width;
 }
 
@@ -122,7 +151,8 @@ static void plan_places(struct printer *pr)
 	int indent = escape_width(pr->paint.glyphs->from);
 
 	pr->parts = parts[pr->p->args->view.group_by];
-	pr->place.total = pr->paint.width - numbers_width();
+	pr->wide = pr->paint.width >= WIDE;
+	pr->place.total = pr->paint.width - numbers_width(pr);
 	if (pr->place.total < 26)
 		pr->place.total = 26;
 	for (size_t i = 0; i < shown(pr); i++) {
@@ -146,7 +176,7 @@ static void print_row(struct printer *pr, const struct snap_change *c)
 	place_print(&pr->place, &pr->paint, &frames[0], pr->parts, 0, NULL);
 	paint_end_line(&pr->paint);
 	for (u32 i = 1; i < n; i++) {
-		paint_spaces(&pr->paint, numbers_width());
+		paint_spaces(&pr->paint, numbers_width(pr));
 		paint_text(&pr->paint, INK_DIM, pr->paint.glyphs->from);
 		place_print(&pr->place, &pr->paint, &frames[i], pr->parts, indent, NULL);
 		paint_end_line(&pr->paint);
@@ -156,7 +186,8 @@ static void print_row(struct printer *pr, const struct snap_change *c)
 static void print_head(struct printer *pr)
 {
 	for (int c = 0; c < COL_NR; c++)
-		print_cell(pr, c, INK_BOLD, columns[c].title);
+		if (c != COL_COUNT_RANGE || pr->wide)
+			print_cell(pr, c, INK_BOLD, columns[c].title);
 	paint_text(&pr->paint, INK_BOLD, "ALLOCATED AT");
 	paint_end_line(&pr->paint);
 }
@@ -174,9 +205,9 @@ static void print_total(struct printer *pr)
 static bool any_noise(const struct printer *pr)
 {
 	for (size_t i = 0; i < shown(pr); i++)
-		if (pr->p->diff->changes[i].noise)
+		if (pr->p->diff->changes[i].noise || pr->p->diff->changes[i].count_noise)
 			return true;
-	return pr->p->diff->total.noise;
+	return pr->p->diff->total.noise || pr->p->diff->total.count_noise;
 }
 
 int diff_print_text(FILE *out, const struct diff_print *p)

@@ -92,21 +92,27 @@ int drain_tables(const struct probes *probes, struct drained *out)
 			    .value_size = sizeof(struct pht_live)};
 	struct rows sites = {.key_size = sizeof(struct pht_site_key),
 			     .value_size = sizeof(struct pht_site)};
+	struct rows lives = {.key_size = sizeof(struct pht_site_key),
+			     .value_size = sizeof(struct pht_life)};
 	struct drained d = {0};
 	int err;
 
 	err = read_table(probes_map_fd(probes, MAP_LIVE), &live) ?:
 	      read_table(probes_map_fd(probes, MAP_SITES), &sites) ?:
+	      read_table(probes_map_fd(probes, MAP_LIVES), &lives) ?:
 	      read_counters(probes_map_fd(probes, MAP_COUNTERS), &d);
 	if (err) {
 		free(live.v);
 		free(sites.v);
+		free(lives.v);
 		return log_err_r(err, "cannot read the BPF maps: %s", strerror(-err));
 	}
 	d.live = (struct live_rec *)live.v;
 	d.nlive = live.n;
 	d.sites = (struct site_rec *)sites.v;
 	d.nsites = sites.n;
+	d.lives = (struct life_rec *)lives.v;
+	d.nlives = lives.n;
 	*out = d;
 	return 0;
 }
@@ -115,7 +121,13 @@ void drained_free(struct drained *d)
 {
 	free(d->live);
 	free(d->sites);
+	free(d->lives);
 	*d = (struct drained){0};
+}
+
+int drain_peak(const struct probes *probes, u32 tgid, struct pht_peak *out)
+{
+	return bpf_map_lookup_elem(probes_map_fd(probes, MAP_PEAKS), &tgid, out);
 }
 
 int drain_stack(const struct probes *probes, u64 stack_id, struct pht_stack *out)

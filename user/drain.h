@@ -15,18 +15,28 @@ struct site_rec {
 	struct pht_site v;
 };
 
+struct life_rec {
+	struct pht_site_key key;
+	struct pht_life v;
+};
+
 /* A copy of all tables at about one moment. */
 struct drained {
 	struct live_rec *live; /* owned */
 	size_t nlive;
 	struct site_rec *sites; /* owned */
 	size_t nsites;
+	struct life_rec *lives; /* owned */
+	size_t nlives;
 	u64 losses[PHT_LOSS_NR];
 	u64 stats[PHT_STAT_NR];
 };
 
 int drain_tables(const struct probes *probes, struct drained *out);
 void drained_free(struct drained *d);
+
+/* The high-water mark of a process; -ENOENT while there is none. */
+int drain_peak(const struct probes *probes, u32 tgid, struct pht_peak *out);
 
 /* One stack by id; -ENOENT when it was never stored. */
 int drain_stack(const struct probes *probes, u64 stack_id, struct pht_stack *out);

@@ -28,6 +28,7 @@ void estimate_add_part(struct estimator *e, u64 bytes, u64 blocks, u64 drawn_siz
 	e->seen += (double)bytes;
 	e->skew += q * (1 - 2 * p) * w * w * w;
 	e->covar += q * q * w * w * w;
+	e->blocks_var += q * ((double)blocks / p) * ((double)blocks / p);
 	e->samples++;
 }
 
@@ -44,7 +45,44 @@ void estimate_merge(struct estimator *into, const struct estimator *from)
 	into->seen += from->seen;
 	into->skew += from->skew;
 	into->covar += from->covar;
+	into->blocks_var += from->blocks_var;
 	into->samples += from->samples;
+}
+
+struct estimator estimate_of_sums(double bytes, double blocks, double var, u64 samples)
+{
+	struct estimator e = {.bytes = bytes, .blocks = blocks, .seen = bytes, .samples = samples};
+	double p, w;
+
+	if (!(var > 0) || !(blocks > (double)samples) || !samples)
+		return e;
+	p = (double)samples / blocks;
+	w = sqrt(var / ((double)samples * (1 - p)));
+	e.var = var;
+	e.covar = var * (1 - p) * w;
+	e.skew = var * (1 - 2 * p) * w;
+	e.seen = fmax(bytes - (double)samples * (1 - p) * w, 0);
+	e.blocks_var = (1 - p) * blocks * blocks / (double)samples;
+	return e;
+}
+
+/* The interval of a sum from its moments, and from what of it is certain. */
+static struct estimate interval(double value, double var, double slope, double skew, double seen)
+{
+	struct estimate out = {value, value, value};
+	double shift, half;
+
+	if (!(var > 0))
+		return out;
+	shift = slope * Z95 * Z95 / 2 - skew / var * (Z95 * Z95 - 1) / 6;
+	half = Z95 * sqrt(var + slope * slope * Z95 * Z95 / 4);
+	/*
+	 * Where a miss is all but excluded the expansion does not hold: bound what
+	 * it may move, and keep "nothing was missed" inside.
+	 */
+	out.low = fmin(fmax(value + fmin(shift, half / 2) - half, seen), value);
+	out.high = fmax(value + fmin(shift, half) + half, value);
+	return out;
 }
 
 /*
@@ -58,19 +96,19 @@ void estimate_merge(struct estimator *into, const struct estimator *from)
  */
 struct estimate estimate_interval(const struct estimator *e)
 {
-	struct estimate out = {e->bytes, e->bytes, e->bytes};
-	double slope, shift, half;
+	return interval(e->bytes, e->var, e->var > 0 ? e->covar / e->var : 0, e->skew, e->seen);
+}
 
-	if (!(e->var > 0))
-		return out;
-	slope = e->covar / e->var;
-	shift = slope * Z95 * Z95 / 2 - e->skew / e->var * (Z95 * Z95 - 1) / 6;
-	half = Z95 * sqrt(e->var + slope * slope * Z95 * Z95 / 4);
-	/*
-	 * Where a miss is all but excluded the expansion does not hold: bound what
-	 * it may move, and keep "nothing was missed" inside.
-	 */
-	out.low = fmin(fmax(e->bytes + fmin(shift, half / 2) - half, e->seen), e->bytes);
-	out.high = fmax(e->bytes + fmin(shift, half) + half, e->bytes);
-	return out;
+/*
+ * The same for blocks.  Third moments are not kept for them: they are those of
+ * blocks of one size with this variance, for which var / blocks is (1 - p) / p.
+ */
+struct estimate estimate_blocks(const struct estimator *e)
+{
+	double n = (double)e->samples, var = e->blocks_var, slope;
+
+	if (!(var > 0) && n > 0 && e->blocks > n && e->var > 0)
+		var = (1 - n / e->blocks) * e->blocks * e->blocks / n;
+	slope = e->blocks > 0 ? var / e->blocks : 0;
+	return interval(e->blocks, var, slope, var * (slope - 1), fmin(n, e->blocks));
 }

@@ -17,6 +17,13 @@ void estimate_add(struct estimator *e, u64 size, u64 interval);
  */
 void estimate_add_part(struct estimator *e, u64 bytes, u64 blocks, u64 drawn_size, u64 interval);
 void estimate_merge(struct estimator *into, const struct estimator *from);
+/*
+ * The moments of a sum of which only these are known: as if its blocks were
+ * of one size, which is exact where they are and careful where they are not.
+ */
+struct estimator estimate_of_sums(double bytes, double blocks, double var, u64 samples);
+/* The number of blocks and its 95 % interval; low is never under the samples. */
+struct estimate estimate_blocks(const struct estimator *e);
 /* The estimate and its 95 % interval; low is never under e->seen. */
 struct estimate estimate_interval(const struct estimator *e);
 

@@ -97,23 +97,26 @@ static void put_type(struct writer *w, u32 field, const char *type, const char *
 
 static const char alloc_objects[] = "alloc_objects", alloc_space[] = "alloc_space";
 static const char inuse_objects[] = "inuse_objects", inuse_space[] = "inuse_space";
+static const char temporary_objects[] = "temporary_objects", temporary_space[] = "temporary_space";
 static const char count_unit[] = "count", bytes_unit[] = "bytes", space[] = "space";
 static const char domain_key[] = "domain", empty[] = "";
 
 static void put_about(struct writer *w)
 {
 	const struct snapshot *s = w->in->s;
+	bool temporary = s->metric == METRIC_TEMPORARY;
 
 	string_number(w, empty); /* has to be the first */
 	put_type(w, PROFILE_SAMPLE_TYPE, alloc_objects, count_unit);
 	put_type(w, PROFILE_SAMPLE_TYPE, alloc_space, bytes_unit);
-	put_type(w, PROFILE_SAMPLE_TYPE, inuse_objects, count_unit);
-	put_type(w, PROFILE_SAMPLE_TYPE, inuse_space, bytes_unit);
+	put_type(w, PROFILE_SAMPLE_TYPE, temporary ? temporary_objects : inuse_objects, count_unit);
+	put_type(w, PROFILE_SAMPLE_TYPE, temporary ? temporary_space : inuse_space, bytes_unit);
 	put_type(w, PROFILE_PERIOD_TYPE, space, bytes_unit);
 	put_field(&w->profile, PROFILE_PERIOD, s->sample_interval);
 	put_field(&w->profile, PROFILE_TIME, s->wall_ns);
 	put_field(&w->profile, PROFILE_DURATION, export_whole(s->duration * 1e9));
-	put_field(&w->profile, PROFILE_DEFAULT_TYPE, string_number(w, inuse_space));
+	put_field(&w->profile, PROFILE_DEFAULT_TYPE,
+		  string_number(w, temporary ? temporary_space : inuse_space));
 	if (*s->coverage)
 		put_field(&w->profile, PROFILE_COMMENT, string_number(w, s->coverage));
 	/* One mapping that claims to be symbolized, so that nobody tries to. */

@@ -90,7 +90,8 @@ static int export(FILE *out, const struct export_input *in)
 	fputs(",\"activeProfileIndex\":0,", out);
 	put_shared(out, in, &frames);
 	fputs(",\"profiles\":[", out);
-	put_profile(out, in, &frames, "live", false);
+	put_profile(out, in, &frames, in->s->metric == METRIC_TEMPORARY ? "temporary" : "live",
+		    false);
 	fputc(',', out);
 	put_profile(out, in, &frames, "allocated", true);
 	fputs("]}\n", out);

@@ -10,7 +10,16 @@
 #include "opts_value.h"
 
 /* Options without a short form. */
-enum { OPT_SEED = 256, OPT_GROUP_BY, OPT_COLLECTOR, OPT_MAX_OVERHEAD, OPT_PLAIN, OPT_VERSION };
+enum {
+	OPT_SEED = 256,
+	OPT_GROUP_BY,
+	OPT_COLLECTOR,
+	OPT_MAX_OVERHEAD,
+	OPT_PLAIN,
+	OPT_VERSION,
+	OPT_PEAK,
+	OPT_TEMPORARY
+};
 
 static const char short_options[] = ":p:d:i:n:R:f:o:vh";
 
@@ -22,6 +31,8 @@ static const struct option long_options[] = {
 	{"sample-interval", required_argument, NULL, 'R'},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"group-by", required_argument, NULL, OPT_GROUP_BY},
+	{"peak", no_argument, NULL, OPT_PEAK},
+	{"temporary", optional_argument, NULL, OPT_TEMPORARY},
 	{"format", required_argument, NULL, 'f'},
 	{"output", required_argument, NULL, 'o'},
 	{"plain", no_argument, NULL, OPT_PLAIN},
@@ -78,6 +89,8 @@ static const char help_text[] =
 	"  -i, --interval TIME          refresh every TIME (default 2)\n"
 	"  -n, --top N                  rows of the table (default 20)\n"
 	"      --group-by WHAT          traceback, line, function or file (default line)\n"
+	"      --peak                   what was live when most was, instead of what is now\n"
+	"      --temporary[=MS]         what was freed again within MS milliseconds (default 10)\n"
 	"  -f, --format FORMAT          text, json or, at the end, flamegraph: one HTML file for\n"
 	"                               a browser (default text)\n"
 	"  -o, --output FILE            write to FILE instead of standard output\n"
@@ -114,6 +127,7 @@ static const struct opts defaults = {
 	.interval = 2,
 	.top = 20,
 	.group_by = GROUP_LINE,
+	.temporary = OPTS_TEMPORARY,
 	.sample_interval = 512 << 10,
 	.collector = COLLECT_AUTO,
 	.max_overhead = 5,
@@ -188,6 +202,12 @@ static int set_option(int c, struct opts *opts)
 		return set_choice(name, collector_choices, opts, c);
 	case OPT_MAX_OVERHEAD:
 		return opts_value_percent(name, optarg, &opts->max_overhead);
+	case OPT_PEAK:
+		opts->metric = METRIC_PEAK;
+		return 0;
+	case OPT_TEMPORARY:
+		opts->metric = METRIC_TEMPORARY;
+		return optarg ? opts_value_milliseconds(name, optarg, &opts->temporary) : 0;
 	case 'o':
 		return set_output(name, opts);
 	case OPT_PLAIN:

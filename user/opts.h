@@ -21,6 +21,8 @@ struct opts {
 	bool plain;	    /* no full screen */
 	bool countdown;	    /* of the duration, on a terminal's stderr */
 	const char *output; /* NULL = stdout */
+	enum report_metric metric;
+	double temporary; /* seconds: blocks that lived no longer were temporary */
 	u64 sample_interval;
 	u64 seed;
 	bool seed_given;
@@ -35,6 +37,8 @@ struct opts {
  */
 int opts_parse(int argc, char **argv, struct opts *out);
 void opts_free(struct opts *opts);
+
+#define OPTS_TEMPORARY 0.01 /* the default */
 
 /* "512K" -> 524288; K, M, G are powers of 1024; 0, -EINVAL, or -ERANGE (0, above 1024G). */
 int opts_parse_size(const char *text, u64 *out);

@@ -220,6 +220,22 @@ int opts_value_percent(const char *option, const char *text, double *out)
 	return 0;
 }
 
+int opts_value_milliseconds(const char *option, const char *text, double *out)
+{
+	const char *end;
+	double value;
+	int err = decimal(text, &value, &end);
+
+	if (err == -EINVAL || *end)
+		return log_err_r(-EINVAL, "%s: \"%s\" is not a number of milliseconds (try 10)",
+				 option, text);
+	if (err || value < 0.001 || value > OPTS_MAX_MILLISECONDS)
+		return log_err_r(-EINVAL, "%s: \"%s\" is out of range: 0.001 to %.0f milliseconds",
+				 option, text, OPTS_MAX_MILLISECONDS);
+	*out = value / 1000;
+	return 0;
+}
+
 int opts_value_choice(const char *option, const char *text, const struct opts_choice *choices,
 		      int *out)
 {

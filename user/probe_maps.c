@@ -22,10 +22,9 @@ static void preallocate(struct pyheaptrace_bpf *skel)
 		struct bpf_map *map;
 		u32 most;
 	} maps[] = {
-		{skel->maps.threads, 4096},
-		{skel->maps.live, 1024 * 1024},
-		{skel->maps.stacks, UINT32_MAX},
-		{skel->maps.sites, UINT32_MAX},
+		{skel->maps.threads, 4096},	 {skel->maps.live, 1024 * 1024},
+		{skel->maps.stacks, UINT32_MAX}, {skel->maps.sites, UINT32_MAX},
+		{skel->maps.lives, 4096},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {

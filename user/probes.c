@@ -83,6 +83,7 @@ int probes_open(const struct probes_config *config, struct probes **out)
 	}
 	probe_style_configure(probes->skel, probes->style);
 	probes->skel->rodata->cfg_seed = config->seed;
+	probes->skel->rodata->cfg_temporary_ns = config->temporary_ns;
 	sampling_tables_fill(probes->skel->bss->log_table, probes->skel->bss->weight_table);
 	probe_maps_size(probes->skel, config->interval, config->host->map_growth);
 	err = pyheaptrace_bpf__load(probes->skel);
@@ -372,6 +373,8 @@ int probes_map_fd(const struct probes *probes, enum probes_map map)
 		[MAP_LIVE] = probes->skel->maps.live,
 		[MAP_STACKS] = probes->skel->maps.stacks,
 		[MAP_SITES] = probes->skel->maps.sites,
+		[MAP_PEAKS] = probes->skel->maps.peaks,
+		[MAP_LIVES] = probes->skel->maps.lives,
 		[MAP_EVENTS] = probes->skel->maps.events,
 		[MAP_COUNTERS] = probes->skel->maps.counters,
 	};

@@ -10,7 +10,8 @@ struct probes; /* opaque */
 
 struct probes_config {
 	u64 seed;
-	u64 interval; /* sizes the live table */
+	u64 interval;	  /* sizes the live table */
+	u64 temporary_ns; /* a block that lived no longer was temporary */
 	const struct host_features *host;
 };
 
@@ -55,6 +56,8 @@ enum probes_map {
 	MAP_LIVE,
 	MAP_STACKS,
 	MAP_SITES,
+	MAP_PEAKS,
+	MAP_LIVES,
 	MAP_EVENTS,
 	MAP_COUNTERS,
 };

@@ -37,7 +37,22 @@ struct estimator {
 	double seen;   /* sum of x: live for certain */
 	double skew;   /* third moment of the error: sum of (1 - p) (1 - 2p) x^3 / p^3 */
 	double covar;  /* of the error with var: sum of (1 - p)^2 x^3 / p^3 */
+	/* Of the blocks: sum of (1 - p) / p^2; 0 where it was not recorded. */
+	double blocks_var;
 	u64 samples;
+};
+
+/* Lifetimes of freed blocks by struct pht_life's buckets, estimated. */
+struct life_hist {
+	double bytes[PHT_LIFE_BUCKETS], blocks[PHT_LIFE_BUCKETS];
+	u64 samples[PHT_LIFE_BUCKETS];
+};
+
+/* What the live columns of a report show. */
+enum report_metric {
+	METRIC_LIVE,
+	METRIC_PEAK,	  /* what was live at the high-water mark */
+	METRIC_TEMPORARY, /* what was freed again soon, since attach */
 };
 
 /* One line of the table: a group of stacks (see enum group_by). */
@@ -56,7 +71,13 @@ struct row {
 	/* Of the samples taken since attach, those freed again. */
 	double freed_bytes, freed_blocks;
 	u64 freed_samples;
-	u32 domain; /* enum pht_domain, where the report is by_domain */
+	struct estimator peak, temporary; /* see enum report_metric */
+	struct estimate peak_bytes, temporary_bytes;
+	/* Allocated up to the peak, and the samples taken. */
+	double peak_allocated_bytes, peak_allocated_blocks;
+	u64 peak_samples;
+	const struct life_hist *lives; /* NULL = none was freed, or not known by row */
+	u32 domain;		       /* enum pht_domain, where the report is by_domain */
 };
 
 #define REPORT_BEFORE_TYPES 4
@@ -96,7 +117,13 @@ struct report {
 	double live_blocks;
 	double allocated_bytes, allocated_blocks;
 	u64 samples, live_samples;
-	u64 calls, frees; /* probe hits */
+	enum report_metric metric; /* of live_bytes and the like, here and in rows */
+	double peak_seconds;	   /* when live bytes were at their highest; < 0 = not known */
+	struct estimate peak_bytes, temporary_bytes;
+	double peak_blocks, temporary_blocks;
+	double temporary_seconds; /* blocks that lived no longer are temporary; 0 = not recorded */
+	struct life_hist lives;	  /* of all rows */
+	u64 calls, frees;	  /* probe hits */
 	u64 losses[PHT_LOSS_NR];
 	enum group_by group_by;
 	bool by_domain; /* rows of different domains are kept apart */
@@ -119,6 +146,17 @@ struct report_style {
 /* One format each; 0 or -errno of the stream. */
 int report_text(FILE *out, const struct report *r, const struct report_style *style);
 int report_json(FILE *out, const struct report *r);
+
+/*
+ * Show another metric in the place of what is live: rows are sorted by it,
+ * totals are its.  -ENOENT where it is not known.
+ */
+int report_select(struct report *r, enum report_metric metric);
+/* Order of rows: by live bytes, descending. */
+int report_compare_rows(const void *a, const void *b);
+/* The shortest time of a bucket of struct life_hist, and its end (INFINITY for the last). */
+double life_from(u32 bucket);
+double life_to(u32 bucket);
 
 /* Name and explanation of a loss counter. */
 const char *loss_name(enum pht_loss loss);

@@ -91,11 +91,80 @@ static void add_object(struct object *o, const char *key, struct object child)
 	add(o, key, child.json);
 }
 
+/* key, key_low and key_high; known false: all of them null. */
+static void add_interval(struct object *o, const char *key, const struct estimate *e, bool known)
+{
+	static const char *const ends[] = {"", "_low", "_high"};
+	const double values[] = {e->value, e->low, e->high};
+	char name[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		snprintf(name, sizeof(name), "%s%s", key, ends[i]);
+		if (known)
+			add_rounded(o, name, values[i]);
+		else
+			add_null(o, name);
+	}
+}
+
 static void add_estimate(struct object *o, const struct estimate *e)
 {
-	add_rounded(o, "live_bytes", e->value);
-	add_rounded(o, "live_bytes_low", e->low);
-	add_rounded(o, "live_bytes_high", e->high);
+	add_interval(o, "live_bytes", e, true);
+}
+
+static void add_count(struct object *o, const char *key, double count, bool known)
+{
+	if (known)
+		add_rounded(o, key, count);
+	else
+		add_null(o, key);
+}
+
+static struct json_object *make_bucket(const struct life_hist *h, u32 i)
+{
+	struct object o = object_new();
+
+	add_fraction(&o, "from_seconds", life_from(i), "%.9g");
+	add_fraction(&o, "to_seconds", life_to(i), "%.9g");
+	add_rounded(&o, "bytes", h->bytes[i]);
+	add_rounded(&o, "blocks", h->blocks[i]);
+	add_u64(&o, "samples", h->samples[i]);
+	if (!o.failed)
+		return o.json;
+	json_object_put(o.json);
+	return NULL;
+}
+
+/* Buckets in which something is; NULL: not known. */
+static void add_lifetimes(struct object *o, const struct life_hist *h)
+{
+	struct json_object *buckets;
+
+	if (!h) {
+		add_null(o, "lifetimes");
+		return;
+	}
+	buckets = json_object_new_array();
+	for (u32 i = 0; buckets && i < PHT_LIFE_BUCKETS; i++) {
+		struct json_object *bucket;
+
+		if (!h->samples[i])
+			continue;
+		bucket = make_bucket(h, i);
+		if (!bucket || json_object_array_add(buckets, bucket)) {
+			json_object_put(bucket);
+			o->failed = true;
+		}
+	}
+	add(o, "lifetimes", buckets);
+}
+
+static const char *metric_name(enum report_metric metric)
+{
+	static const char *const names[] = {
+		[METRIC_LIVE] = "live", [METRIC_PEAK] = "peak", [METRIC_TEMPORARY] = "temporary"};
+
+	return names[metric];
 }
 
 static struct object make_coverage(const struct report *r)
@@ -123,6 +192,15 @@ static struct object make_totals(const struct report *r)
 	add_u64(&o, "live_samples", r->live_samples);
 	add_u64(&o, "calls", r->calls);
 	add_u64(&o, "frees", r->frees);
+	add_interval(&o, "peak_bytes", &r->peak_bytes, r->peak_seconds >= 0);
+	add_count(&o, "peak_blocks", r->peak_blocks, r->peak_seconds >= 0);
+	if (r->peak_seconds >= 0)
+		add_fraction(&o, "peak_seconds", r->peak_seconds, "%.3f");
+	else
+		add_null(&o, "peak_seconds");
+	add_interval(&o, "temporary_bytes", &r->temporary_bytes, r->temporary_seconds > 0);
+	add_count(&o, "temporary_blocks", r->temporary_blocks, r->temporary_seconds > 0);
+	add_lifetimes(&o, r->temporary_seconds > 0 ? &r->lives : NULL);
 	return o;
 }
 
@@ -184,6 +262,11 @@ static struct object make_head(const struct report *r)
 	else
 		add_null(&o, "before_attach");
 	add_text(&o, "group_by", groups[r->group_by]);
+	add_text(&o, "metric", metric_name(r->metric));
+	if (r->temporary_seconds > 0)
+		add_fraction(&o, "temporary_ms", r->temporary_seconds * 1000, "%.6g");
+	else
+		add_null(&o, "temporary_ms");
 	add_object(&o, "totals", make_totals(r));
 	add_object(&o, "losses", make_losses(r));
 	add_text(&o, "end_reason", r->end_reason);
@@ -246,6 +329,70 @@ static void put_rounded(FILE *out, const char *key, double v)
 	put_decimal(out, whole < 0 ? -(u64)whole : (u64)whole);
 }
 
+/* key, key_low and key_high; known false: all of them null. */
+static void put_interval(FILE *out, const char *key, const struct estimate *e, bool known)
+{
+	static const char *const ends[] = {"", "_low", "_high"};
+	const double values[] = {e->value, e->low, e->high};
+	char name[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		snprintf(name, sizeof(name), ",\"%s%s\":", key, ends[i]);
+		if (known)
+			put_rounded(out, name, values[i]);
+		else
+			fprintf(out, "%snull", name);
+	}
+}
+
+static void put_count(FILE *out, const char *key, double count, bool known)
+{
+	if (known)
+		put_rounded(out, key, count);
+	else
+		fprintf(out, "%snull", key);
+}
+
+static void put_lifetimes(FILE *out, const struct life_hist *h)
+{
+	const char *comma = "";
+
+	fputs(",\"lifetimes\":", out);
+	if (!h) {
+		fputs("null", out);
+		return;
+	}
+	putc_unlocked('[', out);
+	for (u32 i = 0; i < PHT_LIFE_BUCKETS; i++) {
+		if (!h->samples[i])
+			continue;
+		fprintf(out, "%s{\"from_seconds\":%.9g,\"to_seconds\":", comma, life_from(i));
+		if (isfinite(life_to(i)))
+			fprintf(out, "%.9g", life_to(i));
+		else
+			fputs("null", out);
+		put_rounded(out, ",\"bytes\":", h->bytes[i]);
+		put_rounded(out, ",\"blocks\":", h->blocks[i]);
+		fprintf(out, ",\"samples\":%llu}", (unsigned long long)h->samples[i]);
+		comma = ",";
+	}
+	putc_unlocked(']', out);
+}
+
+/* The peak, what was temporary, and how long what was freed has lived. */
+static void put_lives(FILE *out, const struct report *r, const struct row *row)
+{
+	static const struct life_hist none;
+	bool peak = r->peak_seconds >= 0, temporary = r->temporary_seconds > 0;
+
+	put_interval(out, "peak_bytes", &row->peak_bytes, peak);
+	put_count(out, ",\"peak_blocks\":", row->peak.blocks, peak);
+	put_interval(out, "temporary_bytes", &row->temporary_bytes, temporary);
+	put_count(out, ",\"temporary_blocks\":", row->temporary.blocks, temporary);
+	/* Captures keep lifetimes by domain only. */
+	put_lifetimes(out, row->lives || row->freed_samples ? row->lives : &none);
+}
+
 static void put_frames(FILE *out, const struct row *row)
 {
 	for (u32 i = 0; i < row->nframes; i++) {
@@ -259,7 +406,7 @@ static void put_frames(FILE *out, const struct row *row)
 }
 
 /* Without json-c, which takes seconds for a hundred thousand. */
-static void put_site(FILE *out, const struct row *row)
+static void put_site(FILE *out, const struct report *r, const struct row *row)
 {
 	put_rounded(out, "{\"live_bytes\":", row->live_bytes.value);
 	put_rounded(out, ",\"live_bytes_low\":", row->live_bytes.low);
@@ -273,6 +420,7 @@ static void put_site(FILE *out, const struct row *row)
 	put_decimal(out, row->live_samples);
 	put_rounded(out, ",\"growth_bytes\":", row->growth_bytes);
 	put_rounded(out, ",\"alloc_rate\":", row->alloc_rate);
+	put_lives(out, r, row);
 	fprintf(out, ",\"truncated\":%s,\"frames\":[", row->truncated ? "true" : "false");
 	put_frames(out, row);
 	fputs("]}", out);
@@ -290,7 +438,7 @@ int report_json(FILE *out, const struct report *r)
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (i)
 			fputc(',', out);
-		put_site(out, r->rows + i);
+		put_site(out, r, r->rows + i);
 	}
 	fputs("]}\n", out);
 	if (fflush(out) || ferror(out))

@@ -10,6 +10,33 @@
 #define TOP 5
 #define BAR 30
 
+static const char *const metric_names[] = {[METRIC_LIVE] = "live",
+					   [METRIC_PEAK] = "live at the peak",
+					   [METRIC_TEMPORARY] = "temporary"};
+
+/* The peak and what was temporary, beside what is live. */
+static void print_others(struct paint *p, const struct capture_report *r,
+			 const struct snap_total *t)
+{
+	struct estimate peak = snap_interval(&t->peak, r->now.sample_interval);
+	struct estimate temporary = snap_interval(&t->temporary, r->now.sample_interval);
+	char a[UNITS_MAX], b[UNITS_MAX], c[UNITS_MAX], text[256];
+
+	if (r->now.metric == METRIC_LIVE && r->now.peak_seconds >= 0) {
+		snprintf(text, sizeof(text), "%s %s %s were live %s after attach",
+			 units_bytes(a, peak.value, false), p->glyphs->plus_minus,
+			 units_bytes(b, peak.high - peak.value, false),
+			 units_seconds(c, r->now.peak_seconds));
+		report_line(p, "peak", INK_PLAIN, text);
+	}
+	if (r->now.metric != METRIC_LIVE || !r->now.temporary_ns)
+		return;
+	snprintf(text, sizeof(text), "%s in %s blocks were freed within %s",
+		 units_bytes(a, temporary.value, false), units_count(b, t->temporary.blocks),
+		 units_moment(c, r->now.temporary_ns / 1e9));
+	report_line(p, "temporary", INK_PLAIN, text);
+}
+
 static void print_totals(struct paint *p, const struct capture_report *r,
 			 const struct snap_total *t)
 {
@@ -20,7 +47,7 @@ static void print_totals(struct paint *p, const struct capture_report *r,
 		 units_bytes(a, live.value, false), p->glyphs->plus_minus,
 		 units_bytes(b, live.high - live.value, false), units_count(c, t->live.blocks),
 		 units_bytes(d, t->live.blocks > 0 ? live.value / t->live.blocks : 0, false));
-	report_line(p, "live", INK_BOLD, text);
+	report_line(p, r->now.metric == METRIC_TEMPORARY ? "temporary" : "live", INK_BOLD, text);
 	snprintf(text, sizeof(text), "%s in %s blocks since attach",
 		 units_bytes(a, t->allocated_bytes, false), units_count(b, t->allocated_blocks));
 	report_line(p, "allocated", INK_PLAIN, text);
@@ -60,9 +87,21 @@ static void print_share(struct paint *p, const char *label, double bytes, double
 	print_bar(p, share);
 }
 
+static void life_label(char *buf, size_t size, u32 log2)
+{
+	u32 bucket = log2 - (PHT_LIFE_SHIFT - 1);
+	char text[UNITS_MAX];
+
+	if (bucket + 1 < PHT_LIFE_BUCKETS)
+		snprintf(buf, size, "under %s", units_moment(text, life_to(bucket)));
+	else
+		snprintf(buf, size, "longer");
+}
+
 static void print_domains(struct paint *p, const struct capture_report *r, double all)
 {
-	report_heading(p, "Live bytes by domain");
+	report_heading(p, r->now.metric == METRIC_TEMPORARY ? "Temporary bytes by domain"
+							    : "Live bytes by domain");
 	for (u32 d = 0; d < SNAP_DOMAINS; d++) {
 		struct snap_total t;
 
@@ -129,6 +168,7 @@ static void print_bins(struct paint *p, const char *heading, const struct snap_b
 int report_capture_stats(FILE *out, const struct capture_report *r)
 {
 	struct report_style style;
+	char heading[64];
 	struct snap_total all;
 	struct paint p;
 	int err;
@@ -137,15 +177,19 @@ int report_capture_stats(FILE *out, const struct capture_report *r)
 	paint_init(&p, out, &style);
 	snapshot_total(&r->now, SNAP_DOMAINS, &all);
 	print_totals(&p, r, &all);
+	print_others(&p, r, &all);
 	print_domains(&p, r, all.live.bytes);
 	print_bins(&p, "Live bytes by size of block (pools and mappings count whole)", r->now.sizes,
 		   r->now.nsizes, size_label);
 	print_bins(&p, "Live bytes by age", r->now.ages, r->now.nages, age_label);
-	report_heading(&p, "Most bytes live");
+	print_bins(&p, "Freed bytes by lifetime", r->now.lives, r->now.nlives, life_label);
+	snprintf(heading, sizeof(heading), "Most bytes %s", metric_names[r->now.metric]);
+	report_heading(&p, heading);
 	err = report_top_lines(&p, r, SNAP_SORT_SIZE, TOP);
 	if (err)
 		return err;
-	report_heading(&p, "Most blocks live");
+	snprintf(heading, sizeof(heading), "Most blocks %s", metric_names[r->now.metric]);
+	report_heading(&p, heading);
 	err = report_top_lines(&p, r, SNAP_SORT_COUNT, TOP);
 	if (err)
 		return err;

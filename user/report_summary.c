@@ -43,6 +43,24 @@ static void print_moment(struct paint *p, const char *label, const struct captur
 	report_line(p, label, INK_PLAIN, text);
 }
 
+/* As recorded; false where it was not. */
+static bool print_peak(struct paint *p, const struct capture_report *r)
+{
+	char live[UNITS_MAX], half[UNITS_MAX], seconds[UNITS_MAX], text[256];
+	struct snap_total total;
+	struct estimate e;
+
+	if (r->now.metric != METRIC_LIVE || r->now.peak_seconds < 0)
+		return false;
+	snapshot_total(&r->now, SNAP_DOMAINS, &total);
+	e = snap_interval(&total.peak, r->now.sample_interval);
+	snprintf(text, sizeof(text), "live %s %s %s, after %s", units_bytes(live, e.value, false),
+		 p->glyphs->plus_minus, units_bytes(half, e.high - e.value, false),
+		 units_seconds(seconds, r->now.peak_seconds));
+	report_line(p, "peak", INK_PLAIN, text);
+	return true;
+}
+
 static void print_series(struct paint *p, const struct capture_report *r)
 {
 	const struct capture_point *peak = r->points;
@@ -51,7 +69,8 @@ static void print_series(struct paint *p, const struct capture_report *r)
 		if (r->points[i].live_bytes.value > peak->live_bytes.value)
 			peak = &r->points[i];
 	print_moment(p, "first", &r->points[0]);
-	print_moment(p, "peak", peak);
+	if (!print_peak(p, r))
+		print_moment(p, "peak", peak);
 	print_moment(p, "last", &r->points[r->npoints - 1]);
 }
 

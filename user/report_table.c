@@ -130,6 +130,9 @@ static void plan_columns(struct table *t, const struct paint *p)
 		t->shown[c] = true;
 		t->width[c] = t->brief ? columns[c].brief : columns[c].full;
 	}
+	/* Since when should another metric have grown? */
+	if (t->report->metric != METRIC_LIVE)
+		t->shown[COL_GROWTH] = false;
 	t->width[COL_ERROR] += escape_width(p->glyphs->plus_minus);
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
 		if (p->width - numbers_width(t) < MIN_PLACE)
@@ -187,11 +190,13 @@ static void print_head(const struct table *t, struct paint *p)
 		[GROUP_FUNCTION] = "ALLOCATED IN",
 		[GROUP_FILE] = "ALLOCATED IN",
 	};
+	static const char *const metrics[] = {
+		[METRIC_LIVE] = "LIVE", [METRIC_PEAK] = "PEAK", [METRIC_TEMPORARY] = "TEMP"};
 	char title[UNITS_MAX];
 
 	for (int c = 0; c < COL_NR; c++) {
 		snprintf(title, sizeof(title), "%s%s", c == COL_ERROR ? p->glyphs->plus_minus : "",
-			 columns[c].title);
+			 c == COL_LIVE ? metrics[t->report->metric] : columns[c].title);
 		print_number(t, p, c, INK_BOLD, title);
 	}
 	paint_text(p, INK_BOLD, places[t->report->group_by]);

@@ -32,23 +32,56 @@ static void print_title(struct paint *p, const struct report *r)
 	paint_end_line(p);
 }
 
+/* What the number is of, behind "in N blocks". */
+static void memory_words(const struct report *r, char *text, size_t size)
+{
+	char rss[UNITS_MAX], when[UNITS_MAX];
+
+	if (r->metric == METRIC_PEAK)
+		snprintf(text, size, "at the peak, %s after attach",
+			 units_seconds(when, r->peak_seconds));
+	else if (r->metric == METRIC_TEMPORARY)
+		snprintf(text, size, "freed within %s, since attach",
+			 units_moment(when, r->temporary_seconds));
+	else
+		snprintf(text, size, "since attach; RSS %s",
+			 units_bytes(rss, (double)r->rss, false));
+}
+
 static void print_memory(struct paint *p, const struct report *r)
 {
-	char live[UNITS_MAX], error[UNITS_MAX], blocks[UNITS_MAX], rss[UNITS_MAX];
+	static const char *const labels[] = {[METRIC_LIVE] = "live heap",
+					     [METRIC_PEAK] = "peak heap",
+					     [METRIC_TEMPORARY] = "temporary"};
+	char live[UNITS_MAX], error[UNITS_MAX], blocks[UNITS_MAX], words[128];
 	char margin[UNITS_MAX + 8], text[256];
 	double half = r->live_bytes.high - r->live_bytes.value;
 
 	units_bytes(live, r->live_bytes.value, false);
 	units_bytes(error, half, false);
 	units_count(blocks, r->live_blocks);
-	units_bytes(rss, (double)r->rss, false);
+	memory_words(r, words, sizeof(words));
 	if (half < 0.5)
 		snprintf(margin, sizeof(margin), "exactly");
 	else
 		snprintf(margin, sizeof(margin), "%s %s", p->glyphs->plus_minus, error);
-	snprintf(text, sizeof(text), "%s %s in %s blocks since attach; RSS %s", live, margin,
-		 blocks, rss);
-	paint_wrapped(p, "live heap", LABEL, INK_BOLD, text);
+	snprintf(text, sizeof(text), "%s %s in %s blocks %s", live, margin, blocks, words);
+	paint_wrapped(p, labels[r->metric], LABEL, INK_BOLD, text);
+}
+
+/* Only where it is news: most of the time the peak is now. */
+static void print_peak(struct paint *p, const struct report *r)
+{
+	char peak[UNITS_MAX], error[UNITS_MAX], when[UNITS_MAX], text[256];
+
+	if (r->metric != METRIC_LIVE || r->peak_seconds < 0 ||
+	    r->peak_bytes.value <= 1.25 * r->live_bytes.high)
+		return;
+	snprintf(text, sizeof(text), "%s %s %s were live %s after attach (--peak shows what)",
+		 units_bytes(peak, r->peak_bytes.value, false), p->glyphs->plus_minus,
+		 units_bytes(error, r->peak_bytes.high - r->peak_bytes.value, false),
+		 units_seconds(when, r->peak_seconds));
+	paint_wrapped(p, "peak", LABEL, INK_PLAIN, text);
 }
 
 static void print_before(struct paint *p, const struct report *r)
@@ -114,6 +147,7 @@ static void print_header(struct paint *p, const struct report *r)
 {
 	print_title(p, r);
 	print_memory(p, r);
+	print_peak(p, r);
 	print_before(p, r);
 	print_coverage(p, r);
 	print_sampling(p, r);

@@ -152,13 +152,15 @@ static void plan_places(struct tree *t, struct paint *p)
 
 static void print_tree(struct tree *t, FILE *out)
 {
+	static const char *const titles[] = {
+		[METRIC_LIVE] = "LIVE", [METRIC_PEAK] = "PEAK", [METRIC_TEMPORARY] = "TEMPORARY"};
 	struct report_style style;
 	struct paint p;
 
 	report_style_for(out, &style);
 	paint_init(&p, out, &style);
 	plan_places(t, &p);
-	paint_cell(&p, INK_BOLD, "LIVE", BYTES_WIDTH, true);
+	paint_cell(&p, INK_BOLD, titles[t->r->now.metric], BYTES_WIDTH, true);
 	paint_cell(&p, INK_BOLD, "SHARE", SHARE_WIDTH + 1, true);
 	paint_text(&p, INK_BOLD, "  CALLS, FROM THE OUTERMOST");
 	paint_end_line(&p);

@@ -99,6 +99,17 @@ const char *units_seconds(char buf[UNITS_MAX], double seconds)
 	return buf;
 }
 
+const char *units_moment(char buf[UNITS_MAX], double seconds)
+{
+	if (!(seconds >= 0) || seconds >= 0.9995)
+		return units_seconds(buf, seconds);
+	if (seconds < 0.0009995)
+		snprintf(buf, UNITS_MAX, "%.0f us", seconds * 1e6);
+	else
+		snprintf(buf, UNITS_MAX, "%.*f ms", seconds < 0.00995 ? 1 : 0, seconds * 1000);
+	return buf;
+}
+
 const char *units_share(char buf[UNITS_MAX], double share, bool brief)
 {
 	double percent = share * 100, step = brief ? 1 : 10;

@@ -21,6 +21,8 @@ const char *units_growth(char buf[UNITS_MAX], double bytes, bool brief);
 const char *units_count(char buf[UNITS_MAX], double count);
 /* "4.2 s", "1 min 05 s", "2 h 03 min" */
 const char *units_seconds(char buf[UNITS_MAX], double seconds);
+/* The same down to microseconds: "66 us", "4.2 ms". */
+const char *units_moment(char buf[UNITS_MAX], double seconds);
 /* 0.412 -> "41%" or "41.2%"; never rounded up to 100. */
 const char *units_share(char buf[UNITS_MAX], double share, bool brief);
 

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -157,6 +158,8 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 {
 	bool alive = s->ended == 0;
 	AUTO_FREE struct live_use *uses = calloc(d->nlive + 1, sizeof(*uses));
+	struct pht_peak peak;
+	bool has_peak;
 	int err;
 
 	if (!uses)
@@ -165,6 +168,8 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 	if (alive)
 		proc_rss(s->info.pid, &s->rss);
 	pools_examine(probes, &s->info, alive, d, uses);
+	/* Where pools are counted their end is not seen: what is live is known only now. */
+	has_peak = !drain_peak(probes, s->info.pid, &peak) && !peak.pools;
 	*r = (struct report){
 		.pid = s->info.pid,
 		.collector = s->collector_name,
@@ -176,6 +181,8 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 		.before = before_get(s->before),
 		.duration = (alive ? monotonic_seconds() : s->ended) - s->started,
 		.rss = s->rss,
+		.peak_seconds = has_peak ? fmax(peak.time_ns / 1e9 - s->started, 0) : -1,
+		.temporary_seconds = opts->temporary,
 		.end_reason = s->end_reason,
 		.calls = d->stats[PHT_STAT_CALLS],
 		.frees = d->stats[PHT_STAT_FREES],
@@ -190,6 +197,13 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 	symbolizer_losses(s->sym, r->losses);
 	if (s->collector && s->collector->losses)
 		s->collector->losses(s, r->losses);
-	err = aggregate(d, uses, s->info.pid, s->sym, &s->history, r);
-	return err ? log_err_r(err, "out of memory") : 0;
+	err = aggregate(d, uses, s->info.pid, has_peak ? &peak : NULL, s->sym, &s->history, r);
+	if (err)
+		return log_err_r(err, "out of memory");
+	if (report_select(r, opts->metric) && !s->metric_missed) {
+		log_warn("process %d: the peak is not known (yet), this is what is live now",
+			 s->info.pid);
+		s->metric_missed = true;
+	}
+	return 0;
 }

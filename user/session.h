@@ -31,6 +31,7 @@ struct session {
 	double ended;		/* 0 while it is being traced */
 	const char *end_reason; /* why tracing ended by itself, or NULL */
 	u64 rss;		/* last seen */
+	bool metric_missed;	/* said that what is to be shown is not known */
 };
 
 double monotonic_seconds(void);

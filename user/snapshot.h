@@ -18,6 +18,12 @@
 #define SNAP_MAX_ROWS	    (1u << 19)
 #define SNAP_MAX_BINS	    512u
 
+/* Sums of which the third moments are not kept; see estimate_of_sums(). */
+struct snap_sums {
+	double bytes, blocks, var;
+	u64 samples;
+};
+
 /* One stack in one domain: sums since attach, Horvitz-Thompson weighted. */
 struct snap_row {
 	u32 stack;  /* stacks.h */
@@ -27,9 +33,17 @@ struct snap_row {
 	double freed_bytes, freed_blocks;
 	u64 samples;	   /* taken */
 	u64 freed_samples; /* of them, freed again */
+	/* What was live at the peak up to now, and what had been allocated by then. */
+	struct snap_sums peak;
+	double peak_allocated_bytes, peak_allocated_blocks;
+	u64 peak_samples;
+	struct snap_sums temporary; /* freed soon, since attach */
 };
 
-/* Live samples of one domain with floor(log2(x)) = log2, x being a size in bytes or an age in ms.
+/*
+ * Samples of one domain with floor(log2(x)) = log2: live ones, x being a size
+ * in bytes or an age in ms, or freed ones, x being a lifetime in ns (where the
+ * first and the last take in what is less and what is more).
  */
 struct snap_bin {
 	u32 domain;
@@ -53,16 +67,22 @@ struct snapshot {
 	/* The moment */
 	double duration; /* seconds since attach */
 	u64 wall_ns;	 /* CLOCK_REALTIME */
-	u64 rss;
+	u64 rss;	     /* 0 = not known */
 	double overhead;     /* < 0 = unknown */
 	u64 sample_interval; /* R now; it may be raised during a run */
 	u64 calls, frees;
 	u64 losses[PHT_LOSS_NR];
-	/* The heap; all three owned */
+	double peak_seconds; /* after attach, when live bytes were at their highest; < 0 = unknown
+			      */
+	u64 temporary_ns;    /* a block that lived no longer was temporary; 0 = not recorded */
+	enum report_metric metric; /* what the rows' live is: see snapshot_select() */
+	/* The heap; all owned */
 	struct snap_row *rows; /* by stack, then domain, each pair once */
 	size_t nrows;
 	struct snap_bin *sizes, *ages; /* by domain, then log2; empty where not recorded */
 	size_t nsizes, nages;
+	struct snap_bin *lives; /* lifetimes of what was freed, since attach */
+	size_t nlives;
 };
 
 /* What was seen before, so that a stack's frames are looked up once; see below. */
@@ -85,6 +105,17 @@ int snapshot_from_report(const struct report *r, struct stacks *stacks, struct s
 int snapshot_add_bin(struct snapshot *s, u32 domain, u64 size, u64 age_ms, double bytes,
 		     double blocks);
 
+/* Count a bucket of lifetimes; 0 or -ENOMEM. */
+int snapshot_add_life(struct snapshot *s, u32 domain, u32 bucket, double bytes, double blocks,
+		      u64 samples);
+
+/*
+ * Put another metric in the place of what is live, so that whatever works on
+ * snapshots works on it.  The peak is a snapshot of an earlier moment: all sums
+ * are its, and the bins, which are not known, empty.  -ENOENT: not recorded.
+ */
+int snapshot_select(struct snapshot *s, enum report_metric metric);
+
 int snapshot_copy(const struct snapshot *from, struct snapshot *out); /* 0 or -ENOMEM */
 void snapshot_free(struct snapshot *s);				      /* also of a zeroed one */
 
@@ -93,6 +124,7 @@ struct snap_total {
 	struct estimator live;
 	double allocated_bytes, allocated_blocks, freed_bytes, freed_blocks;
 	u64 samples, freed_samples;
+	struct estimator peak, temporary;
 };
 void snapshot_total(const struct snapshot *s, u32 domain, struct snap_total *out);
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <math.h>
 
+#include "estimate.h"
+
 /* Share of before's samples that are certainly among after's. */
 static double kept_share(const struct snap_total *before, const struct snap_total *after,
 			 bool same_run)
@@ -28,6 +30,7 @@ static struct estimator without(const struct estimator *e, const struct estimato
 		.var = fmax(e->var - share * other->var, 0),
 		.skew = e->skew - share * other->skew,
 		.covar = e->covar - share * other->covar,
+		.blocks_var = fmax(e->blocks_var - share * other->blocks_var, 0),
 		.samples = samples >= 0.5 ? llround(samples) : 0,
 	};
 
@@ -64,6 +67,37 @@ struct estimate snap_difference(const struct snap_total *before, u64 before_inte
 	return d;
 }
 
+/*
+ * Without a sample, up to three gaps' worth of blocks may have been missed, as
+ * with bytes: blocks as small as those that were sampled.
+ */
+static struct estimate count_interval(const struct estimator *e, const struct snap_total *alike)
+{
+	struct estimate out = estimate_blocks(e);
+	double each = alike->samples ? alike->allocated_blocks / (double)alike->samples : 0;
+
+	if (!e->samples && each > 1)
+		out.high = out.value + 3 * each;
+	return out;
+}
+
+struct estimate snap_count_difference(const struct snap_total *before,
+				      const struct snap_total *after, bool same_run)
+{
+	double kept = kept_share(before, after, same_run);
+	struct estimator gained = without(&after->live, &before->live, kept);
+	struct estimator lost = without(&before->live, &before->live, kept);
+	struct estimate up = count_interval(&gained, after->samples ? after : before);
+	struct estimate down = count_interval(&lost, before->samples ? before : after);
+	struct estimate d = subtract(&up, &down);
+	double value = after->live.blocks - before->live.blocks;
+
+	d.low += value - d.value;
+	d.high += value - d.value;
+	d.value = value;
+	return d;
+}
+
 static void fill_change(struct snap_change *c, const struct snapshot *before,
 			const struct snapshot *after, bool same_run)
 {
@@ -73,6 +107,8 @@ static void fill_change(struct snap_change *c, const struct snapshot *before,
 	c->count_diff = c->count - c->before.sum.live.blocks;
 	c->diff = snap_difference(&c->before.sum, before->sample_interval, &c->after.sum,
 				  after->sample_interval, same_run);
+	c->counts = snap_count_difference(&c->before.sum, &c->after.sum, same_run);
+	c->count_noise = c->count_diff != 0 && c->counts.low <= 0 && c->counts.high >= 0;
 	c->noise = c->size_diff != 0 && c->diff.low <= 0 && c->diff.high >= 0;
 }
 

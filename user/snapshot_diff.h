@@ -20,7 +20,9 @@ struct snap_change {
 	double size, size_diff;		 /* bytes; of after, and after - before */
 	double count, count_diff;	 /* blocks */
 	struct estimate diff;		 /* size_diff with its 95 % interval */
+	struct estimate counts;		 /* the same of count_diff */
 	bool noise;			 /* the interval has 0 in it, though size_diff is not 0 */
+	bool count_noise;
 };
 
 struct snap_diff {
@@ -39,6 +41,10 @@ enum snap_diff_sort {
 /* Of sums at R; same_run: after was taken later in the run of before. */
 struct estimate snap_difference(const struct snap_total *before, u64 before_interval,
 				const struct snap_total *after, u64 after_interval, bool same_run);
+
+/* The same of the number of blocks. */
+struct estimate snap_count_difference(const struct snap_total *before,
+				      const struct snap_total *after, bool same_run);
 
 /* Both snapshots' stacks in one store.  0, -EINVAL or -ENOMEM. */
 int snapshot_diff(const struct snapshot *before, const struct snapshot *after,

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "capture_codec.h"
+#include "estimate.h"
 #include "hashmap.h"
 #include "snapshot.h"
 
@@ -47,6 +48,12 @@ static double bytes_kept(double v)
 	return real_kept(isfinite(v) ? nearbyint(v) : 0);
 }
 
+static struct snap_sums sums_kept(const struct estimator *e)
+{
+	return (struct snap_sums){bytes_kept(e->bytes), real_kept(e->blocks), coarse_kept(e->var),
+				  e->samples};
+}
+
 static void fill_row(const struct row *row, u32 domain, struct snap_row *out)
 {
 	out->domain = domain;
@@ -57,6 +64,7 @@ static void fill_row(const struct row *row, u32 domain, struct snap_row *out)
 		.seen = bytes_kept(row->live.seen),
 		.skew = coarse_kept(row->live.skew),
 		.covar = coarse_kept(row->live.covar),
+		.blocks_var = coarse_kept(row->live.blocks_var),
 		.samples = row->live.samples,
 	};
 	out->allocated_bytes = bytes_kept(row->allocated_bytes);
@@ -65,6 +73,35 @@ static void fill_row(const struct row *row, u32 domain, struct snap_row *out)
 	out->freed_blocks = real_kept(row->freed_blocks);
 	out->samples = row->samples;
 	out->freed_samples = row->freed_samples;
+	out->peak = sums_kept(&row->peak);
+	out->peak_allocated_bytes = bytes_kept(row->peak_allocated_bytes);
+	out->peak_allocated_blocks = real_kept(row->peak_allocated_blocks);
+	out->peak_samples = row->peak_samples;
+	out->temporary = sums_kept(&row->temporary);
+}
+
+static void merge_sums(struct snap_sums *to, const struct snap_sums *from)
+{
+	to->bytes += from->bytes;
+	to->blocks += from->blocks;
+	to->var += from->var;
+	to->samples += from->samples;
+}
+
+static void merge_row(struct snap_row *to, const struct snap_row *from)
+{
+	estimate_merge(&to->live, &from->live);
+	to->allocated_bytes += from->allocated_bytes;
+	to->allocated_blocks += from->allocated_blocks;
+	to->freed_bytes += from->freed_bytes;
+	to->freed_blocks += from->freed_blocks;
+	to->samples += from->samples;
+	to->freed_samples += from->freed_samples;
+	merge_sums(&to->peak, &from->peak);
+	to->peak_allocated_bytes += from->peak_allocated_bytes;
+	to->peak_allocated_blocks += from->peak_allocated_blocks;
+	to->peak_samples += from->peak_samples;
+	merge_sums(&to->temporary, &from->temporary);
 }
 
 static int compare_rows(const void *pa, const void *pb)
@@ -84,18 +121,11 @@ static void order_rows(struct snapshot *s)
 	qsort(s->rows, s->nrows, sizeof(*s->rows), compare_rows);
 	for (size_t i = 0; i < s->nrows; i++) {
 		struct snap_row *last = n ? &s->rows[n - 1] : NULL;
-		struct snap_total sum = {0};
 
-		if (!last || compare_rows(last, &s->rows[i])) {
+		if (!last || compare_rows(last, &s->rows[i]))
 			s->rows[n++] = s->rows[i];
-			continue;
-		}
-		snap_total_add(&sum, last);
-		snap_total_add(&sum, &s->rows[i]);
-		*last = (struct snap_row){
-			last->stack,	     last->domain,	   sum.live,
-			sum.allocated_bytes, sum.allocated_blocks, sum.freed_bytes,
-			sum.freed_blocks,    sum.samples,	   sum.freed_samples};
+		else
+			merge_row(last, &s->rows[i]);
 	}
 	s->nrows = n;
 }
@@ -142,6 +172,8 @@ static void fill_head(const struct report *r, struct snapshot *s)
 		.sample_interval = r->sample_interval,
 		.calls = r->calls,
 		.frees = r->frees,
+		.peak_seconds = r->peak_seconds,
+		.temporary_ns = (u64)(r->temporary_seconds * 1e9 + 0.5),
 	};
 	memcpy(s->comm, r->comm, sizeof(s->comm));
 	memcpy(s->python_version, r->python_version, sizeof(s->python_version));

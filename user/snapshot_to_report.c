@@ -29,8 +29,24 @@ static void fill_head(const struct snapshot *s, const struct snap_view *view,
 		.live_samples = g->total.live.samples,
 		.calls = s->calls,
 		.frees = s->frees,
+		.metric = s->metric,
+		.peak_seconds = s->peak_seconds,
+		.peak_bytes = snap_interval(&g->total.peak, s->sample_interval),
+		.peak_blocks = g->total.peak.blocks,
+		.temporary_seconds = s->temporary_ns / 1e9,
+		.temporary_bytes = snap_interval(&g->total.temporary, s->sample_interval),
+		.temporary_blocks = g->total.temporary.blocks,
 		.group_by = view->group_by,
 	};
+	for (size_t i = 0; i < s->nlives; i++) {
+		u32 bucket = s->lives[i].log2 - (PHT_LIFE_SHIFT - 1);
+
+		if (bucket >= PHT_LIFE_BUCKETS)
+			continue;
+		r->lives.bytes[bucket] += s->lives[i].bytes;
+		r->lives.blocks[bucket] += s->lives[i].blocks;
+		r->lives.samples[bucket] += s->lives[i].samples;
+	}
 	memcpy(r->comm, s->comm, sizeof(r->comm));
 	memcpy(r->python_version, s->python_version, sizeof(r->python_version));
 	memcpy(r->losses, s->losses, sizeof(r->losses));
@@ -53,6 +69,10 @@ static void fill_row(const struct snapshot *s, const struct snap_group *g,
 		.freed_bytes = t->freed_bytes,
 		.freed_blocks = t->freed_blocks,
 		.freed_samples = t->freed_samples,
+		.peak = t->peak,
+		.temporary = t->temporary,
+		.peak_bytes = snap_interval(&t->peak, s->sample_interval),
+		.temporary_bytes = snap_interval(&t->temporary, s->sample_interval),
 	};
 	if (seconds > 0)
 		row->alloc_rate =

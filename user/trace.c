@@ -394,6 +394,7 @@ static int run(struct trace *t)
 	struct probes_config config = {
 		.seed = t->opts->seed,
 		.interval = t->opts->sample_interval,
+		.temporary_ns = (u64)(t->opts->temporary * 1e9),
 		.host = &host,
 	};
 	int err;

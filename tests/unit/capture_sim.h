@@ -55,12 +55,29 @@ static inline void sim_fill(struct sim *s, struct snap_row *row)
 	row->live.var = coarse_kept(row->live.var);
 	row->live.skew = coarse_kept(row->live.skew);
 	row->live.covar = coarse_kept(row->live.covar);
+	row->live.blocks_var = coarse_kept(row->live.blocks_var);
 	row->samples += n + 1;
 	row->allocated_bytes += 65536.0 * (n + 1);
 	row->allocated_blocks = real_kept(row->allocated_blocks + 1.25 * n);
 	row->freed_samples += n / 2;
 	row->freed_bytes += 3000.0 * n;
 	row->freed_blocks = real_kept(row->freed_blocks + 0.3 * n);
+}
+
+/* What else a row has, where the process's peak is known. */
+static inline void sim_fill_more(struct sim *s, struct snap_row *row)
+{
+	struct snap_sums *both[] = {&row->peak, &row->temporary};
+
+	for (int i = 0; i < 2; i++) {
+		u64 n = sim_random(s) % 9;
+
+		*both[i] = (struct snap_sums){65536.0 * n, real_kept(31.7 * n),
+					      coarse_kept(65536.0 * 65000.0 * n), n};
+	}
+	row->peak_allocated_bytes = row->peak.bytes + 65536.0;
+	row->peak_allocated_blocks = real_kept(row->peak.blocks + 2);
+	row->peak_samples = row->peak.samples + 1;
 }
 
 static inline int sim_order(const void *pa, const void *pb)
@@ -85,7 +102,8 @@ static inline void sim_init(struct sim *s, u64 seed)
 				   .coverage_share = 1,
 				   .coverage_complete = true,
 				   .overhead = 0.01,
-				   .sample_interval = 65536};
+				   .sample_interval = 65536,
+				   .peak_seconds = -1};
 }
 
 /* The next moment: new sites come, a share of the old ones changes, some go. */
@@ -114,6 +132,9 @@ static inline void sim_step(struct sim *s, u32 new_sites, u32 change_percent, do
 			(now->nrows - gone) * sizeof(*now->rows));
 	}
 	now->duration += seconds;
+	if (now->peak_seconds >= 0)
+		for (size_t i = 0; i < now->nrows; i++)
+			sim_fill_more(s, &now->rows[i]);
 	now->wall_ns = 1700000000000000000ull + (u64)(now->duration * 1e9);
 	now->rss = 50000000 + now->nrows * 1000;
 	now->calls += 1000;

@@ -122,7 +122,7 @@ static void run(enum group_by by)
 			      .sample_interval = w.r.sample_interval,
 			      .duration = w.r.duration,
 			      .coverage_complete = w.r.coverage_complete};
-	assert_int_equal(aggregate(&w.d, w.uses, PID, &w.sym, &w.history, &w.r), 0);
+	assert_int_equal(aggregate(&w.d, w.uses, PID, NULL, &w.sym, &w.history, &w.r), 0);
 }
 
 static void assert_close(double got, double want)

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What the live columns of a report show, and what lifetimes mean. */
+#include <errno.h>
+#include <math.h>
+
+#include "report.h"
+
+static void select_row(struct row *row, enum report_metric metric)
+{
+	bool peak = metric == METRIC_PEAK;
+
+	row->live = peak ? row->peak : row->temporary;
+	row->live_bytes = peak ? row->peak_bytes : row->temporary_bytes;
+	row->live_blocks = row->live.blocks;
+	row->live_samples = row->live.samples;
+	row->growth_bytes = 0;
+	if (!peak)
+		return;
+	row->allocated_bytes = row->peak_allocated_bytes;
+	row->allocated_blocks = row->peak_allocated_blocks;
+	row->samples = row->peak_samples;
+}
+
+int report_select(struct report *r, enum report_metric metric)
+{
+	bool peak = metric == METRIC_PEAK;
+
+	if (metric == r->metric)
+		return 0;
+	if (peak ? r->peak_seconds < 0 : r->temporary_seconds <= 0)
+		return -ENOENT;
+	r->metric = metric;
+	r->live_bytes = peak ? r->peak_bytes : r->temporary_bytes;
+	r->live_blocks = peak ? r->peak_blocks : r->temporary_blocks;
+	r->live_samples = 0;
+	if (peak)
+		r->allocated_bytes = r->allocated_blocks = r->samples = 0;
+	for (size_t i = 0; i < r->nrows; i++) {
+		select_row(&r->rows[i], metric);
+		r->live_samples += r->rows[i].live_samples;
+		if (!peak)
+			continue;
+		r->allocated_bytes += r->rows[i].allocated_bytes;
+		r->allocated_blocks += r->rows[i].allocated_blocks;
+		r->samples += r->rows[i].samples;
+	}
+	if (r->nrows)
+		qsort(r->rows, r->nrows, sizeof(*r->rows), report_compare_rows);
+	return 0;
+}
+
+double life_from(u32 bucket)
+{
+	return bucket ? ldexp(1e-9, PHT_LIFE_SHIFT - 1 + (int)bucket) : 0;
+}
+
+double life_to(u32 bucket)
+{
+	return bucket + 1 < PHT_LIFE_BUCKETS ? life_from(bucket + 1) : INFINITY;
+}
