@@ -100,7 +100,7 @@ __noinline int pht_settle(__u64 addr, __u32 slot, __u32 how)
 	weigh(&from->block, &w);
 	if (how == SETTLE_LIVES) {
 		weigh_rest(&from->block, &w);
-		live_grew(site, peak, &w);
+		live_grew(site, peak, &w, bpf_ktime_get_ns());
 	} else {
 		freed_account(site, &from->block, key.tgid, age_at(&from->block, from->time_ns),
 			      &w);
@@ -149,7 +149,7 @@ __noinline int pht_insert(__u64 addr, __u64 size, __u64 interval, __u32 domain)
 	if (bpf_map_update_elem(&live, &key, &v, BPF_ANY))
 		loss(PHT_LOSS_live_map_full);
 	else
-		live_grew(site, peak, &w);
+		live_grew(site, peak, &w, v.time_ns);
 	return 0;
 }
 

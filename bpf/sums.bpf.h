@@ -32,12 +32,12 @@ static __always_inline void weigh(const struct pht_live *v, struct weight *w)
 /* Of a mapping that was cut short: its share of the weight it was drawn with. */
 static __always_inline void weigh_rest(const struct pht_live *v, struct weight *w)
 {
-	__u64 share16;
+	__u64 unseen = w->bytes - v->drawn_size;
 
 	if (v->size == v->drawn_size || !v->drawn_size)
 		return;
-	share16 = (v->size << 16) / v->drawn_size;
-	w->bytes = (w->bytes >> 16) * share16 + ((w->bytes & 0xffff) * share16 >> 16);
+	/* unseen is at most R, 2^40. */
+	w->bytes = v->size + (unseen * ((v->size << 16) / v->drawn_size) >> 16);
 }
 
 static __always_inline void sums_add(struct pht_sums *s, const struct weight *w)
@@ -94,7 +94,7 @@ static __always_inline void site_touch(struct pht_site *site, const struct pht_p
 
 /* A block entered the live table.  The peak may be NULL, and the site. */
 static __always_inline void live_grew(struct pht_site *site, struct pht_peak *peak,
-				      const struct weight *w)
+				      const struct weight *w, __u64 now)
 {
 	if (site)
 		sums_add(&site->live, w);
@@ -104,7 +104,7 @@ static __always_inline void live_grew(struct pht_site *site, struct pht_peak *pe
 	if ((__s64)peak->live <= (__s64)peak->max)
 		return;
 	peak->max = peak->live;
-	peak->time_ns = bpf_ktime_get_ns();
+	peak->time_ns = now;
 	__sync_fetch_and_add(&peak->epoch, 1);
 }
 

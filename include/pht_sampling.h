@@ -188,7 +188,8 @@ PHT_INLINE __u64 pht_weight_blocks16(__u64 size, __u64 mean, __u64 weight_bytes)
 
 /*
  * What a sampled block adds to the variance of a sum of weights, in units of
- * 65536 bytes^2, rounded up: (1 - p) (x / p)^2 = (w - x) w, never above mean^2.
+ * 65536 bytes^2, rounded up: (1 - p) (x / p)^2 = (w - x) w, never above mean^2,
+ * and cut off at 2^64 bytes^2, so that sums of many fit.
  */
 PHT_INLINE __u64 pht_weight_var(__u64 size, __u64 mean, __u64 weight_bytes)
 {
@@ -197,8 +198,11 @@ PHT_INLINE __u64 pht_weight_var(__u64 size, __u64 mean, __u64 weight_bytes)
 	if (mean <= 1 || weight_bytes <= size)
 		return 0;
 	unseen = weight_bytes - size;
-	if (weight_bytes >> 31)
-		return pht_mulhi(unseen << 23, weight_bytes << 16) << 9;
+	if (weight_bytes >> 31) {
+		__u64 v = pht_mulhi(unseen << 23, weight_bytes << 16);
+
+		return (v < 1ull << 39 ? v : 1ull << 39) << 9;
+	}
 	return ((unseen * weight_bytes) >> 16) + 1;
 }
 
