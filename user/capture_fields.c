@@ -21,18 +21,19 @@ const struct capture_column capture_columns[CAPTURE_COLUMNS] = {
 	COLUMN(14, REAL, freed_blocks),
 	COLUMN(15, INTEGER, freed_samples),
 	COLUMN(16, COARSE, live.blocks_var),
-	COLUMN(17, REAL, peak.bytes),
-	COLUMN(18, REAL, peak.blocks),
-	COLUMN(19, COARSE, peak.var),
-	COLUMN(20, INTEGER, peak.samples),
-	COLUMN(21, REAL, peak_allocated_bytes),
-	COLUMN(22, REAL, peak_allocated_blocks),
-	COLUMN(23, INTEGER, peak_samples),
-	COLUMN(24, REAL, temporary.bytes),
-	COLUMN(25, REAL, temporary.blocks),
-	COLUMN(26, COARSE, temporary.var),
-	COLUMN(27, INTEGER, temporary.samples),
-	/* 28 and up are free; an older reader leaves out what it does not know. */
+	COLUMN(17, COARSE, live.blocks_covar),
+	COLUMN(18, REAL, peak.bytes),
+	COLUMN(19, REAL, peak.blocks),
+	COLUMN(20, COARSE, peak.var),
+	COLUMN(21, INTEGER, peak.samples),
+	COLUMN(22, REAL, peak_allocated_bytes),
+	COLUMN(23, REAL, peak_allocated_blocks),
+	COLUMN(24, INTEGER, peak_samples),
+	COLUMN(25, REAL, temporary.bytes),
+	COLUMN(26, REAL, temporary.blocks),
+	COLUMN(27, COARSE, temporary.var),
+	COLUMN(28, INTEGER, temporary.samples),
+	/* 29 and up are free; an older reader leaves out what it does not know. */
 };
 
 #define TEXT(number, field)                                                                        \

@@ -80,7 +80,8 @@ static bool plausible(const struct snap_row *row)
 	       sum_in_range(row->allocated_bytes) && sum_in_range(row->allocated_blocks) &&
 	       sum_in_range(row->freed_bytes) && sum_in_range(row->freed_blocks) &&
 	       row->samples <= 1ull << 52 && row->freed_samples <= 1ull << 52 &&
-	       e->blocks_var >= 0 && e->blocks_var <= MOMENT_MAX && sums_plausible(&row->peak) &&
+	       e->blocks_var >= 0 && e->blocks_var <= MOMENT_MAX && e->blocks_covar >= 0 &&
+	       e->blocks_covar <= MOMENT_MAX && sums_plausible(&row->peak) &&
 	       sums_plausible(&row->temporary) && sum_in_range(row->peak_allocated_bytes) &&
 	       sum_in_range(row->peak_allocated_blocks) && row->peak_samples <= 1ull << 52;
 }

@@ -20,7 +20,7 @@ void estimate_add_part(struct estimator *e, u64 bytes, u64 blocks, u64 drawn_siz
 {
 	double p = estimate_probability(drawn_size, interval);
 	double q = interval <= 1 ? 0.0 : exp(-exponent(drawn_size, interval));
-	double w = (double)bytes / p;
+	double w = (double)bytes / p, n = (double)blocks / p;
 
 	e->bytes += w;
 	e->blocks += (double)blocks / p;
@@ -28,7 +28,8 @@ void estimate_add_part(struct estimator *e, u64 bytes, u64 blocks, u64 drawn_siz
 	e->seen += (double)bytes;
 	e->skew += q * (1 - 2 * p) * w * w * w;
 	e->covar += q * q * w * w * w;
-	e->blocks_var += q * ((double)blocks / p) * ((double)blocks / p);
+	e->blocks_var += q * n * n;
+	e->blocks_covar += q * q * n * n * n;
 	e->samples++;
 }
 
@@ -46,6 +47,7 @@ void estimate_merge(struct estimator *into, const struct estimator *from)
 	into->skew += from->skew;
 	into->covar += from->covar;
 	into->blocks_var += from->blocks_var;
+	into->blocks_covar += from->blocks_covar;
 	into->samples += from->samples;
 }
 
@@ -63,18 +65,23 @@ struct estimator estimate_of_sums(double bytes, double blocks, double var, u64 s
 	e.skew = var * (1 - 2 * p) * w;
 	e.seen = fmax(bytes - (double)samples * (1 - p) * w, 0);
 	e.blocks_var = (1 - p) * blocks * blocks / (double)samples;
+	e.blocks_covar = e.blocks_var * (1 - p) / p;
 	return e;
 }
 
-/* The interval of a sum from its moments, and from what of it is certain. */
-static struct estimate interval(double value, double var, double slope, double skew, double seen)
+/*
+ * The interval of a sum, from its variance, how that changes with the truth
+ * (slope), the third moment of the error over the variance, and what is certain.
+ */
+static struct estimate interval(double value, double var, double slope, double skewness,
+				double seen)
 {
 	struct estimate out = {value, value, value};
 	double shift, half;
 
-	if (!(var > 0))
+	if (!(var > 0) && !(slope > 0))
 		return out;
-	shift = slope * Z95 * Z95 / 2 - skew / var * (Z95 * Z95 - 1) / 6;
+	shift = slope * Z95 * Z95 / 2 - skewness * (Z95 * Z95 - 1) / 6;
 	half = Z95 * sqrt(var + slope * slope * Z95 * Z95 / 4);
 	/*
 	 * Where a miss is all but excluded the expansion does not hold: bound what
@@ -96,19 +103,37 @@ static struct estimate interval(double value, double var, double slope, double s
  */
 struct estimate estimate_interval(const struct estimator *e)
 {
-	return interval(e->bytes, e->var, e->var > 0 ? e->covar / e->var : 0, e->skew, e->seen);
+	if (!(e->var > 0))
+		return (struct estimate){e->bytes, e->bytes, e->bytes};
+	return interval(e->bytes, e->var, e->covar / e->var, e->skew / e->var, e->seen);
 }
 
-/*
- * The same for blocks.  Third moments are not kept for them: they are those of
- * blocks of one size with this variance, for which var / blocks is (1 - p) / p.
- */
-struct estimate estimate_blocks(const struct estimator *e)
+/* Where they were not recorded: as if the blocks were of one size. */
+static void blocks_moments(const struct estimator *e, double *var, double *covar)
 {
-	double n = (double)e->samples, var = e->blocks_var, slope;
+	double n = (double)e->samples;
 
-	if (!(var > 0) && n > 0 && e->blocks > n && e->var > 0)
-		var = (1 - n / e->blocks) * e->blocks * e->blocks / n;
-	slope = e->blocks > 0 ? var / e->blocks : 0;
-	return interval(e->blocks, var, slope, var * (slope - 1), fmin(n, e->blocks));
+	*var = e->blocks_var;
+	*covar = e->blocks_covar;
+	if (*var > 0 || !n || e->blocks <= n || !(e->var > 0))
+		return;
+	*var = (1 - n / e->blocks) * e->blocks * e->blocks / n;
+	*covar = *var * (e->blocks / n - 1);
+}
+
+double estimate_blocks_slope(const struct estimator *e)
+{
+	double var, covar;
+
+	blocks_moments(e, &var, &covar);
+	return var > 0 ? covar / var : 0;
+}
+
+struct estimate estimate_blocks(const struct estimator *e, double least_slope)
+{
+	double slope = fmax(estimate_blocks_slope(e), least_slope), var, covar;
+
+	blocks_moments(e, &var, &covar);
+	/* Third moment: (1 - p) (1 - 2p) is (1 - p)^2 - (1 - p) p. */
+	return interval(e->blocks, var, slope, slope - 1, fmin((double)e->samples, e->blocks));
 }

@@ -22,8 +22,14 @@ void estimate_merge(struct estimator *into, const struct estimator *from);
  * of one size, which is exact where they are and careful where they are not.
  */
 struct estimator estimate_of_sums(double bytes, double blocks, double var, u64 samples);
-/* The number of blocks and its 95 % interval; low is never under the samples. */
-struct estimate estimate_blocks(const struct estimator *e);
+/* How the variance of a number of blocks changes with it: about 1 / p of the smaller ones. */
+double estimate_blocks_slope(const struct estimator *e);
+/*
+ * The number of blocks and its 95 % interval; low is never under the samples.
+ * The slope is that of these blocks, or a larger one that is known of others
+ * like them: small blocks are rarely among few samples, but may be there.
+ */
+struct estimate estimate_blocks(const struct estimator *e, double least_slope);
 /* The estimate and its 95 % interval; low is never under e->seen. */
 struct estimate estimate_interval(const struct estimator *e);
 

@@ -37,8 +37,8 @@ struct estimator {
 	double seen;   /* sum of x: live for certain */
 	double skew;   /* third moment of the error: sum of (1 - p) (1 - 2p) x^3 / p^3 */
 	double covar;  /* of the error with var: sum of (1 - p)^2 x^3 / p^3 */
-	/* Of the blocks: sum of (1 - p) / p^2; 0 where it was not recorded. */
-	double blocks_var;
+	/* Of the blocks: sum of (1 - p) / p^2, of (1 - p)^2 / p^3; 0 where not recorded. */
+	double blocks_var, blocks_covar;
 	u64 samples;
 };
 

@@ -74,7 +74,8 @@ static bool same_live(const struct estimator *a, const struct estimator *b)
 {
 	return a->bytes == b->bytes && a->blocks == b->blocks && a->var == b->var &&
 	       a->seen == b->seen && a->skew == b->skew && a->covar == b->covar &&
-	       a->blocks_var == b->blocks_var && a->samples == b->samples;
+	       a->blocks_var == b->blocks_var && a->blocks_covar == b->blocks_covar &&
+	       a->samples == b->samples;
 }
 
 bool snap_row_same(const struct snap_row *a, const struct snap_row *b)

@@ -65,8 +65,8 @@ struct snapshot {
 	bool coverage_complete;
 	bool final; /* the last of its run */
 	/* The moment */
-	double duration; /* seconds since attach */
-	u64 wall_ns;	 /* CLOCK_REALTIME */
+	double duration;     /* seconds since attach */
+	u64 wall_ns;	     /* CLOCK_REALTIME */
 	u64 rss;	     /* 0 = not known */
 	double overhead;     /* < 0 = unknown */
 	u64 sample_interval; /* R now; it may be raised during a run */

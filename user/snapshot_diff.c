@@ -31,6 +31,7 @@ static struct estimator without(const struct estimator *e, const struct estimato
 		.skew = e->skew - share * other->skew,
 		.covar = e->covar - share * other->covar,
 		.blocks_var = fmax(e->blocks_var - share * other->blocks_var, 0),
+		.blocks_covar = fmax(e->blocks_covar - share * other->blocks_covar, 0),
 		.samples = samples >= 0.5 ? llround(samples) : 0,
 	};
 
@@ -71,13 +72,14 @@ struct estimate snap_difference(const struct snap_total *before, u64 before_inte
  * Without a sample, up to three gaps' worth of blocks may have been missed, as
  * with bytes: blocks as small as those that were sampled.
  */
-static struct estimate count_interval(const struct estimator *e, const struct snap_total *alike)
+static struct estimate count_interval(const struct estimator *e, const struct snap_total *alike,
+				      double slope)
 {
-	struct estimate out = estimate_blocks(e);
+	struct estimate out = estimate_blocks(e, slope);
 	double each = alike->samples ? alike->allocated_blocks / (double)alike->samples : 0;
 
 	if (!e->samples && each > 1)
-		out.high = out.value + 3 * each;
+		out.high = fmax(out.high, out.value + 3 * each);
 	return out;
 }
 
@@ -85,10 +87,13 @@ struct estimate snap_count_difference(const struct snap_total *before,
 				      const struct snap_total *after, bool same_run)
 {
 	double kept = kept_share(before, after, same_run);
+	/* Of all that is known here: what came and went are fewer samples. */
+	double slope =
+		fmax(estimate_blocks_slope(&before->live), estimate_blocks_slope(&after->live));
 	struct estimator gained = without(&after->live, &before->live, kept);
 	struct estimator lost = without(&before->live, &before->live, kept);
-	struct estimate up = count_interval(&gained, after->samples ? after : before);
-	struct estimate down = count_interval(&lost, before->samples ? before : after);
+	struct estimate up = count_interval(&gained, after->samples ? after : before, slope);
+	struct estimate down = count_interval(&lost, before->samples ? before : after, slope);
 	struct estimate d = subtract(&up, &down);
 	double value = after->live.blocks - before->live.blocks;
 

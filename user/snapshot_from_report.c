@@ -65,6 +65,7 @@ static void fill_row(const struct row *row, u32 domain, struct snap_row *out)
 		.skew = coarse_kept(row->live.skew),
 		.covar = coarse_kept(row->live.covar),
 		.blocks_var = coarse_kept(row->live.blocks_var),
+		.blocks_covar = coarse_kept(row->live.blocks_covar),
 		.samples = row->live.samples,
 	};
 	out->allocated_bytes = bytes_kept(row->allocated_bytes);

@@ -44,6 +44,14 @@ static void seed_snapshot(struct stacks *stacks, struct snapshot *s, u32 step)
 		row[i].samples = 9;
 		estimate_add(&row[i].live, 100 + step, 4096);
 	}
+	s->peak_seconds = step ? 0.5 : -1;
+	s->temporary_ns = 10000000;
+	for (u32 i = 0; step && i <= step; i++) {
+		row[i].peak = (struct snap_sums){4096, 41, 4096 * 4000.0, 1};
+		row[i].temporary = (struct snap_sums){8192, 80, 4096 * 8000.0, 2};
+		row[i].peak_samples = 3;
+	}
+	snapshot_add_life(s, 1, step, 4096, 2, 1);
 	snapshot_add_bin(s, 0, 100, 5, 100, 1);
 }
 
@@ -134,6 +142,23 @@ static void export_all(const struct stacks *stacks, const struct snapshot *s)
 		exporters[i]->write(nowhere, &in);
 }
 
+/* As the peak, and as what was temporary. */
+static void look_at_metrics(const struct stacks *stacks, const struct snapshot *first,
+			    const struct snapshot *now)
+{
+	for (int metric = METRIC_PEAK; metric <= METRIC_TEMPORARY; metric++) {
+		struct snapshot s;
+
+		if (snapshot_copy(now, &s))
+			abort();
+		if (!snapshot_select(&s, (enum report_metric)metric)) {
+			look_at(stacks, first, &s);
+			export_all(stacks, &s);
+		}
+		snapshot_free(&s);
+	}
+}
+
 /* Read like any command does; what is given out must be in order. */
 static void read_all(int fd)
 {
@@ -156,6 +181,7 @@ static void read_all(int fd)
 		if (capture_index(c) < 4) {
 			look_at(stacks, &first, s);
 			export_all(stacks, s);
+			look_at_metrics(stacks, &first, s);
 		}
 	}
 	snapshot_free(&first);

@@ -56,6 +56,7 @@ static inline void sim_fill(struct sim *s, struct snap_row *row)
 	row->live.skew = coarse_kept(row->live.skew);
 	row->live.covar = coarse_kept(row->live.covar);
 	row->live.blocks_var = coarse_kept(row->live.blocks_var);
+	row->live.blocks_covar = coarse_kept(row->live.blocks_covar);
 	row->samples += n + 1;
 	row->allocated_bytes += 65536.0 * (n + 1);
 	row->allocated_blocks = real_kept(row->allocated_blocks + 1.25 * n);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -368,6 +369,86 @@ static void test_coverage_share(void **state)
 	assert_close(w.r.coverage_share, 1);
 }
 
+/* Sites that have changed since the peak put it aside; the others still hold it. */
+static void test_peak(void **state)
+{
+	const struct pht_sums was = {.bytes = 500, .blocks16 = 5 << 16, .samples = 5};
+	const struct pht_sums is = {.bytes = 70, .blocks16 = 7 << 16, .samples = 7};
+	const struct pht_sums torn = {.bytes = -9, .blocks16 = -1, .samples = -1, .var = -1};
+	struct pht_peak peak = {.epoch = 3};
+
+	(void)state;
+	add_site(1, 1000, 10);
+	add_site(3, 1000, 10);
+	add_site(4, 30, 1);
+	for (int i = 0; i < 3; i++) {
+		w.sites[i].v.live = i == 2 ? torn : is;
+		w.sites[i].v.peak = was;
+		w.sites[i].v.peak_alloc_bytes = 600;
+		w.sites[i].v.peak_samples = 6;
+	}
+	w.sites[0].v.peak_epoch = 3; /* changed since: what it put aside counts */
+	w.sites[1].v.peak_epoch = 2; /* not changed since: what it holds */
+	w.sites[1].v.temporary = is;
+	run(GROUP_LINE);
+	assert_close(w.r.peak_bytes.value, 0);
+	free(w.r.rows);
+	w.r = (struct report){.group_by = GROUP_LINE, .sample_interval = 1, .temporary_seconds = 1};
+	assert_int_equal(aggregate(&w.d, w.uses, PID, &peak, &w.sym, &w.history, &w.r), 0);
+	assert_close(w.r.peak_bytes.value, 570);
+	assert_close(w.r.peak_blocks, 12);
+	assert_close(w.r.temporary_bytes.value, 70);
+	w.r.peak_seconds = -1;
+	assert_int_equal(report_select(&w.r, METRIC_PEAK), -ENOENT);
+	w.r.peak_seconds = 4;
+	assert_int_equal(report_select(&w.r, METRIC_PEAK), 0);
+	assert_int_equal(w.r.metric, METRIC_PEAK);
+	assert_close(w.r.rows[0].live_bytes.value, 500);
+	assert_close(w.r.rows[0].allocated_bytes, 600);
+	assert_int_equal(w.r.rows[0].samples, 6);
+	assert_int_equal(w.r.rows[0].live_samples, 5);
+	assert_close(w.r.rows[1].live_bytes.value, 70);
+	assert_close(w.r.rows[1].allocated_bytes, 1000);
+	assert_close(w.r.live_bytes.value, 570);
+	assert_int_equal(w.r.live_samples, 12);
+	assert_close(w.r.allocated_bytes, 1630);
+	assert_int_equal(report_select(&w.r, METRIC_TEMPORARY), 0);
+	assert_close(w.r.rows[0].live_bytes.value, 70);
+	assert_close(w.r.live_blocks, 7);
+}
+
+static void test_lifetimes(void **state)
+{
+	struct life_rec lives[3] = {
+		{.key = {.stack_id = 1, .tgid = PID},
+		 .v = {.bytes = {[2] = 10}, .samples = {[2] = 1}}},
+		{.key = {.stack_id = 3, .tgid = PID},
+		 .v = {.bytes = {[2] = 5, [9] = 7},
+		       .blocks16 = {[9] = 3 << 16},
+		       .samples = {[9] = 3}}},
+		{.key = {.stack_id = 3, .tgid = PID + 1}, .v = {.bytes = {[2] = 1000}}},
+	};
+
+	(void)state;
+	add_site(1, 1000, 10);
+	add_site(3, 1000, 10);
+	w.d.lives = lives;
+	w.d.nlives = 3;
+	/* Twice: what rows point at is made anew each time. */
+	run(GROUP_LINE);
+	run(GROUP_FILE);
+	assert_int_equal(w.r.nrows, 1);
+	assert_non_null(w.r.rows[0].lives);
+	assert_close(w.r.rows[0].lives->bytes[2], 15);
+	assert_close(w.r.rows[0].lives->bytes[9], 7);
+	assert_close(w.r.rows[0].lives->blocks[9], 3);
+	assert_int_equal(w.r.rows[0].lives->samples[9], 3);
+	assert_close(w.r.lives.bytes[2], 15);
+	run(GROUP_LINE);
+	assert_int_equal(w.r.nrows, 2);
+	assert_close(w.r.rows[0].lives->bytes[2] + w.r.rows[1].lives->bytes[2], 15);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,6 +463,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_live_sample, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_heaviest_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_coverage_share, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_peak, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lifetimes, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -123,27 +123,40 @@ static void assert_same_head(const struct snapshot *a, const struct snapshot *b)
 	assert_true(a->overhead == b->overhead);
 	assert_true(a->sample_interval == b->sample_interval);
 	assert_memory_equal(a->losses, b->losses, sizeof(a->losses));
+	assert_true(a->peak_seconds == b->peak_seconds && a->temporary_ns == b->temporary_ns);
+	assert_int_equal(a->nlives, b->nlives);
+	for (size_t i = 0; i < a->nlives; i++)
+		assert_memory_equal(&a->lives[i], &b->lives[i], sizeof(a->lives[i]));
 	assert_int_equal(a->nsizes, b->nsizes);
 	for (size_t i = 0; i < a->nsizes; i++)
 		assert_true(a->sizes[i].samples == b->sizes[i].samples &&
 			    a->sizes[i].log2 == b->sizes[i].log2);
 }
 
-static void what_goes_in_comes_out(void **state)
+/* What a heap is like to begin with. */
+static void begin(struct sim *s, bool with_peak)
+{
+	sim_init(s, 1);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(snapshot_add_bin(&s->now, i % 2, 100 << i, 7, 10, 1), 0);
+	if (!with_peak)
+		return;
+	s->now.peak_seconds = 0.5;
+	s->now.temporary_ns = 20000000;
+	for (u32 i = 0; i < PHT_LIFE_BUCKETS; i++)
+		assert_int_equal(snapshot_add_life(&s->now, i % 3, i, 100 * i, i, i), 0);
+}
+
+static void check_round_trip(bool with_peak)
 {
 	struct sim s, again;
 	struct capture *c;
 	struct stacks *stacks = stacks_new();
 	int n = 0;
 
-	(void)state;
-	sim_init(&s, 1);
-	for (int i = 0; i < 5; i++)
-		assert_int_equal(snapshot_add_bin(&s.now, i % 2, 100 << i, 7, 10, 1), 0);
+	begin(&s, with_peak);
 	write_steps(&s, 40, NULL);
-	sim_init(&again, 1);
-	for (int i = 0; i < 5; i++)
-		assert_int_equal(snapshot_add_bin(&again.now, i % 2, 100 << i, 7, 10, 1), 0);
+	begin(&again, with_peak);
 	assert_int_equal(capture_open(path, stacks, &c), 0);
 	while (capture_next(c) > 0) {
 		sim_step(&again, n < 10 ? 20 : n % 2, 30, 1);
@@ -159,6 +172,13 @@ static void what_goes_in_comes_out(void **state)
 	stacks_free(stacks);
 	sim_free(&s);
 	sim_free(&again);
+}
+
+static void what_goes_in_comes_out(void **state)
+{
+	(void)state;
+	check_round_trip(false);
+	check_round_trip(true);
 }
 
 /* Unchanged rows cost nothing: a hundred snapshots of a steady heap stay small. */

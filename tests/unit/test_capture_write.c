@@ -248,12 +248,75 @@ static void loading_by_number(void **state)
 	sim_free(&sim);
 }
 
+/* The peak is the recorded one, whichever snapshots there are, with all that belongs to it. */
+static void loading_the_peak(void **state)
+{
+	struct stacks *stacks = stacks_new();
+	struct snap_total now, peak;
+	struct snapshot s[2];
+	struct sim sim;
+	const long which[2] = {CAPTURE_PEAK, CAPTURE_LAST};
+
+	(void)state;
+	sim_init(&sim, 9);
+	sim.now.peak_seconds = 0.25;
+	sim.now.temporary_ns = 1000000;
+	assert_int_equal(snapshot_add_bin(&sim.now, 0, 100, 7, 10, 1), 0);
+	assert_int_equal(snapshot_add_life(&sim.now, 0, 3, 100, 1, 1), 0);
+	write_steps(&sim, 10, NULL);
+	assert_int_equal(capture_load_many(path, stacks, which, 2, s), 0);
+	snapshot_total(&s[0], SNAP_DOMAINS, &peak);
+	snapshot_total(&s[1], SNAP_DOMAINS, &now);
+	assert_true(peak.live.bytes > 0 && peak.live.bytes == now.peak.bytes);
+	assert_true(peak.live.blocks == now.peak.blocks && peak.live.var == now.peak.var);
+	assert_int_equal(peak.live.samples, now.peak.samples);
+	/* As sim_fill_more() has it: a block of 64 KiB in two more per row, freed by then. */
+	assert_true(peak.allocated_bytes == peak.live.bytes + 65536.0 * s[0].nrows);
+	assert_true(peak.freed_bytes == 65536.0 * s[0].nrows);
+	assert_int_equal(peak.samples, peak.live.samples + s[0].nrows);
+	assert_true(s[0].duration == 0.25 && s[1].duration == 10);
+	assert_int_equal(s[1].wall_ns - s[0].wall_ns, 9750000000ull);
+	assert_true(s[0].metric == METRIC_PEAK && !s[0].final && !s[0].rss);
+	assert_int_equal(s[0].nsizes + s[0].nages + s[0].nlives, 0);
+	/* What was temporary is known since attach only. */
+	assert_int_equal(snapshot_select(&s[0], METRIC_TEMPORARY), -ENOENT);
+	assert_int_equal(snapshot_select(&s[1], METRIC_TEMPORARY), 0);
+	snapshot_total(&s[1], SNAP_DOMAINS, &peak);
+	assert_true(peak.live.bytes == now.temporary.bytes && peak.live.bytes > 0);
+	assert_true(peak.allocated_bytes == now.allocated_bytes);
+	assert_int_equal(s[1].nlives, 1);
+	snapshot_free(&s[0]);
+	snapshot_free(&s[1]);
+	stacks_free(stacks);
+	sim_free(&sim);
+}
+
+/* Times that cannot be are no peak. */
+static void impossible_peaks_are_none(void **state)
+{
+	struct stacks *stacks = stacks_new();
+	struct snapshot s;
+	struct sim sim;
+
+	(void)state;
+	sim_init(&sim, 9);
+	sim.now.peak_seconds = 1e11;
+	write_steps(&sim, 3, NULL);
+	assert_int_equal(capture_load(path, stacks, CAPTURE_PEAK, &s), 0);
+	assert_int_equal(s.metric, METRIC_LIVE);
+	assert_true(s.duration <= 3);
+	snapshot_free(&s);
+	stacks_free(stacks);
+	sim_free(&sim);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(even_spacing), WITH_FILE(a_long_run_stays_bounded),
 		WITH_FILE(a_full_disk),		WITH_FILE(killed_at_any_moment),
 		WITH_FILE(through_a_pipe),	WITH_FILE(loading_by_number),
+		WITH_FILE(loading_the_peak),	WITH_FILE(impossible_peaks_are_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -498,6 +498,7 @@ static void test_json_head(void **state)
 	assert_true(json_object_get_double(get(json, "duration_seconds")) == 65);
 	is_int(json, "rss_bytes", 47185920);
 	is_text(json, "group_by", "line");
+	is_text(json, "metric", "live");
 	assert_null(get(json, "end_reason"));
 	totals = get(json, "totals");
 	is_int(totals, "live_bytes", llround(16.4 * MIB));
