@@ -261,10 +261,10 @@ class Target(Process):
 class Tracer:
     """pyheaptrace -v, its two streams kept in files so that no pipe can fill up."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args, command=(), **kwargs):
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
-        self.child = subprocess.Popen([BIN, "-v"] + [str(a) for a in args], stdin=subprocess.DEVNULL,
+        self.child = subprocess.Popen([BIN, *command, "-v"] + [str(a) for a in args], stdin=subprocess.DEVNULL,
                                       stdout=self.out, stderr=self.err, **kwargs)
         self.pid = self.child.pid
 
