@@ -52,7 +52,7 @@ _pyheaptrace()
 	export:--to)
 		COMPREPLY=($(compgen -W "pprof speedscope folded folded-allocated csv json tracemalloc" -- "$cur"))
 		return ;;
-	:-d|:--duration|:-i|:--interval|:-n|:--top|:-R|:--sample-interval|:--seed|:--max-overhead|pymalloc:--every|pymalloc:-n|pymalloc:--count|rss:-n|rss:--top|census:-n|census:--top|census:--referrers|census:--every|census:--count|record:-d|record:--duration|record:--every|record:-R|record:--sample-interval|record:--seed|record:--max-overhead|diff:--from|diff:--to|diff:--include|diff:--exclude|diff:--domain|diff:-n|diff:--top|report:--at|report:--include|report:--exclude|report:--domain|report:-n|report:--top|export:--at|export:--include|export:--exclude|export:--domain|export:-o|export:--output|leaks:--for|leaks:-i|leaks:--interval|leaks:--older-than|leaks:-n|leaks:--top|leaks:-R|leaks:--sample-interval|leaks:--seed|leaks:--max-overhead)
+	:-d|:--duration|:-i|:--interval|:-n|:--top|:-R|:--sample-interval|:--seed|:--max-overhead|pymalloc:--every|pymalloc:-n|pymalloc:--count|rss:-n|rss:--top|census:-n|census:--top|census:--referrers|census:--every|census:--count|record:-d|record:--duration|record:--every|record:-R|record:--sample-interval|record:--temporary|record:--seed|record:--max-overhead|diff:--from|diff:--to|diff:--include|diff:--exclude|diff:--domain|diff:-n|diff:--top|report:--at|report:--include|report:--exclude|report:--domain|report:-n|report:--top|export:--at|export:--include|export:--exclude|export:--domain|export:-o|export:--output|leaks:--for|leaks:-i|leaks:--interval|leaks:--older-than|leaks:-n|leaks:--top|leaks:-R|leaks:--sample-interval|leaks:--seed|leaks:--max-overhead)
 		return ;;
 	esac
 	case $command in
@@ -63,18 +63,18 @@ _pyheaptrace()
 	census)
 		COMPREPLY=($(compgen -W "-p --pid -n --top -a --all --referrers --freeze --every --count --diff -f --format -o --output -v --verbose -h --help" -- "$cur")) ;;
 	record)
-		COMPREPLY=($(compgen -W "-p --pid -o --output -d --duration --every -R --sample-interval --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
+		COMPREPLY=($(compgen -W "-p --pid -o --output -d --duration --every -R --sample-interval --temporary --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
 	diff)
 		COMPREPLY=($(compgen -W "--from --to --group-by --cumulative --include --exclude --all-frames --domain -n --top --sort -f --format -o --output -v --verbose -h --help" -- "$cur")) ;;
 	report)
-		COMPREPLY=($(compgen -W "--at --group-by --cumulative --include --exclude --all-frames --domain -n --top --sort -f --format -o --output -v --verbose -h --help" -- "$cur")) ;;
+		COMPREPLY=($(compgen -W "--at --temporary --group-by --cumulative --include --exclude --all-frames --domain -n --top --sort -f --format -o --output -v --verbose -h --help" -- "$cur")) ;;
 	export)
-		COMPREPLY=($(compgen -W "--to --at --include --exclude --all-frames --domain -o --output -v --verbose -h --help" -- "$cur")) ;;
+		COMPREPLY=($(compgen -W "--to --at --temporary --include --exclude --all-frames --domain -o --output -v --verbose -h --help" -- "$cur")) ;;
 	leaks)
 		COMPREPLY=($(compgen -W "-p --pid --for -i --interval --older-than --group-by -n --top -f --format -o --output -R --sample-interval --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
 	check) ;;
 	*)
-		COMPREPLY=($(compgen -W "pymalloc rss census record diff report export leaks check -p --pid -d --duration -i --interval -n --top --group-by -f --format -o --output --plain -R --sample-interval --seed --collector --max-overhead -v --verbose --version -h --help" -- "$cur")) ;;
+		COMPREPLY=($(compgen -W "pymalloc rss census record diff report export leaks check -p --pid -d --duration -i --interval -n --top --group-by --peak --temporary -f --format -o --output --plain -R --sample-interval --seed --collector --max-overhead -v --verbose --version -h --help" -- "$cur")) ;;
 	esac
 	# Commands that take files.
 	[ "${#COMPREPLY[@]}" -gt 0 ] || case $command in check | "") ;; *) COMPREPLY=($(compgen -f -- "$cur")) ;; esac

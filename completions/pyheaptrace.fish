@@ -25,6 +25,8 @@ complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census 
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -s i -l interval -x -d 'refresh every TIME'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -s n -l top -x -d 'rows of the table'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -l group-by -x -a 'traceback line function file' -d 'traceback, line, function or file'
+complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -l peak -d 'what was live when most was, instead of what is now'
+complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -l temporary -d 'what was freed again within MS milliseconds'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -s f -l format -x -a 'text json flamegraph' -d 'text, json or, at the end, flamegraph'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -s o -l output -r -F -d 'write to FILE instead of standard output'
 complete -c pyheaptrace -n 'not __fish_seen_subcommand_from pymalloc rss census record diff report export leaks check' -l plain -d 'on a terminal'
@@ -75,6 +77,7 @@ complete -c pyheaptrace -n '__fish_seen_subcommand_from record' -s o -l output -
 complete -c pyheaptrace -n '__fish_seen_subcommand_from record' -s d -l duration -x -d 'stop after TIME'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from record' -l every -x -d 'a snapshot every TIME'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from record' -s R -l sample-interval -x -d 'one sample per BYTES allocated, on average'
+complete -c pyheaptrace -n '__fish_seen_subcommand_from record' -l temporary -x -d 'count what is freed within MS milliseconds as temporary'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from record' -l seed -x -d 'seed of the sampling, for runs that can be repeated'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from record' -l collector -x -a 'auto trampoline probe growth' -d 'auto, trampoline, probe or growth'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from record' -l max-overhead -x -d 'refuse or narrow rather than slow the program down by more than PCT percent'
@@ -99,6 +102,7 @@ complete -c pyheaptrace -n '__fish_seen_subcommand_from diff' -s h -l help -d 'p
 complete -c pyheaptrace -n '__fish_seen_subcommand_from diff' -F
 
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -l at -x -d 'snapshot 0, 1, 2 ..., first, last'
+complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -l temporary -d 'what was freed again soon, since attach, instead of what is live (how soon'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -l group-by -x -a 'traceback line function file' -d 'traceback, line, function or file'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -l cumulative -d 'count a stack for every frame in it'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -l include -x -d 'only files like GLOB'
@@ -115,6 +119,7 @@ complete -c pyheaptrace -n '__fish_seen_subcommand_from report' -F -a 'table tre
 
 complete -c pyheaptrace -n '__fish_seen_subcommand_from export' -l to -x -a 'pprof speedscope folded folded-allocated csv json tracemalloc' -d 'one of those above'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from export' -l at -x -d 'snapshot 0, 1, 2 ..., first, last'
+complete -c pyheaptrace -n '__fish_seen_subcommand_from export' -l temporary -d 'what was freed again soon, since attach, instead of what is live (how soon'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from export' -l include -x -d 'only files like GLOB'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from export' -l exclude -x -d 'no files like GLOB'
 complete -c pyheaptrace -n '__fish_seen_subcommand_from export' -l all-frames -d 'GLOBs look at the whole stack, not only where it allocates'

@@ -236,20 +236,6 @@ static void fill_row(const struct group *g, const struct aggregate_history *hist
 		row->alloc_rate = (g->allocated_bytes - (then ? then->allocated : 0)) / elapsed;
 }
 
-int report_compare_rows(const void *pa, const void *pb)
-{
-	const struct row *a = pa, *b = pb;
-
-	if (a->live_bytes.value != b->live_bytes.value)
-		return a->live_bytes.value < b->live_bytes.value ? 1 : -1;
-	if (a->allocated_bytes != b->allocated_bytes)
-		return a->allocated_bytes < b->allocated_bytes ? 1 : -1;
-	/* Equal rows in the same order in every report. */
-	return strcmp(a->frames[0].file, b->frames[0].file) ?:
-	       strcmp(a->frames[0].function, b->frames[0].function) ?:
-	       (a->frames[0].line > b->frames[0].line) - (a->frames[0].line < b->frames[0].line);
-}
-
 static int remember(struct aggregate_history *history, const struct groups *gs, double now)
 {
 	hashmap_clear(&history->rows, free);

@@ -2,6 +2,7 @@
 /* What the live columns of a report show, and what lifetimes mean. */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "report.h"
 
@@ -19,6 +20,20 @@ static void select_row(struct row *row, enum report_metric metric)
 	row->allocated_bytes = row->peak_allocated_bytes;
 	row->allocated_blocks = row->peak_allocated_blocks;
 	row->samples = row->peak_samples;
+}
+
+int report_compare_rows(const void *pa, const void *pb)
+{
+	const struct row *a = pa, *b = pb;
+
+	if (a->live_bytes.value != b->live_bytes.value)
+		return a->live_bytes.value < b->live_bytes.value ? 1 : -1;
+	if (a->allocated_bytes != b->allocated_bytes)
+		return a->allocated_bytes < b->allocated_bytes ? 1 : -1;
+	/* Equal rows in the same order in every report. */
+	return strcmp(a->frames[0].file, b->frames[0].file) ?:
+	       strcmp(a->frames[0].function, b->frames[0].function) ?:
+	       (a->frames[0].line > b->frames[0].line) - (a->frames[0].line < b->frames[0].line);
 }
 
 int report_select(struct report *r, enum report_metric metric)

@@ -113,7 +113,7 @@ class LivesTest(harness.TestCase):
             # Those lived for 60 ms or more: none in a bucket that ends before.
             late, later = bytes_from(rows[1]["lifetimes"], 0.06)
             self.assertLess(sum(b["bytes"] for b in rows[1]["lifetimes"]) - late, FEW)
-            self.assertLess(abs(late - held["bytes"]), 0.1 * held["bytes"])
+            self.assertLess(abs(late - held["bytes"]), 0.16 * held["bytes"])
             self.assertLess(bytes_from(rows[0]["lifetimes"], 0.06)[0], 0.05 * brief["bytes"])
             sums = [sum(b[k] for b in report["totals"]["lifetimes"]) for k in ("bytes", "blocks")]
             self.assertGreater(sums[0], 0.9 * (brief["bytes"] + held["bytes"]))
@@ -148,7 +148,7 @@ class LivesTest(harness.TestCase):
                                            "--temporary=5000", *FINE)
         self.assertEqual((report["metric"], report["temporary_ms"]), ("temporary", 5000))
         row = site_of(report, "awhile")
-        self.assertLess(abs(row["temporary_bytes"] - held["bytes"]), 0.1 * held["bytes"])
+        self.assertLess(abs(row["temporary_bytes"] - held["bytes"]), 0.16 * held["bytes"])
         self.assertEqual(row["live_bytes"], row["temporary_bytes"])
         self.assertEqual([s["live_bytes"] for s in report["sites"]],
                          sorted([s["live_bytes"] for s in report["sites"]], reverse=True))
@@ -209,7 +209,7 @@ class LivesTest(harness.TestCase):
         self.assertLess(abs(row["live_bytes"] - brief["bytes"]), 0.15 * brief["bytes"])
         self.assertLess(site_of(table, "awhile")["live_bytes"], FEW)
         late = bytes_from(table["totals"]["lifetimes"], 0.3)[0]
-        self.assertLess(abs(late - held["bytes"]), 0.1 * held["bytes"])
+        self.assertLess(abs(late - held["bytes"]), 0.16 * held["bytes"])
         stats = self.run_command("report", "stats", path)
         self.assertIn("Freed bytes by lifetime", stats)
         self.assertIn("were freed within 100 ms", stats)
