@@ -175,6 +175,27 @@ static void test_pids(void **state)
 	REFUSED("\"42\": a process is given as -p 42", "42");
 }
 
+static void test_metrics(void **state)
+{
+	struct result r = PARSE("-p", "7");
+
+	assert_int_equal(r.opts.metric, METRIC_LIVE);
+	assert_true(r.opts.temporary == 0.01);
+	done(&r);
+	r = PARSE("-p", "7", "--peak");
+	assert_int_equal(r.ret, 0);
+	assert_int_equal(r.opts.metric, METRIC_PEAK);
+	done(&r);
+	r = PARSE("-p", "7", "--temporary");
+	assert_int_equal(r.opts.metric, METRIC_TEMPORARY);
+	assert_true(r.opts.temporary == 0.01);
+	done(&r);
+	r = PARSE("-p", "7", "--temporary=2.5");
+	assert_int_equal(r.opts.metric, METRIC_TEMPORARY);
+	assert_true(r.opts.temporary == 0.0025);
+	done(&r);
+}
+
 static void test_bad_seconds(void **state)
 {
 	static const char *const options[] = {"--duration", "--interval"};
@@ -236,6 +257,12 @@ static void test_bad_numbers(void **state)
 	BAD("--seed", "", "not a whole number");
 	BAD("--seed", "-1", "not a whole number");
 	BAD("--seed", "18446744073709551616", "out of range");
+	REFUSED("not a number of milliseconds", "-p", "1", "--temporary=");
+	REFUSED("not a number of milliseconds", "-p", "1", "--temporary=5s");
+	REFUSED("not a number of milliseconds", "-p", "1", "--temporary=-5");
+	REFUSED("out of range", "-p", "1", "--temporary=0");
+	REFUSED("out of range", "-p", "1", "--temporary=3600001");
+	REFUSED("takes no value", "-p", "1", "--peak=5");
 	BAD("--max-overhead", "", "empty");
 	BAD("--max-overhead", "0", "out of range");
 	BAD("--max-overhead", "-5", "negative");
@@ -324,17 +351,12 @@ static void test_parsers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_short_options),
-		cmocka_unit_test(test_long_options),
-		cmocka_unit_test(test_choices),
-		cmocka_unit_test(test_pids),
-		cmocka_unit_test(test_bad_seconds),
-		cmocka_unit_test(test_bad_sizes),
-		cmocka_unit_test(test_bad_numbers),
-		cmocka_unit_test(test_bad_options),
-		cmocka_unit_test(test_commands),
-		cmocka_unit_test(test_help_and_version),
+		cmocka_unit_test(test_defaults),     cmocka_unit_test(test_short_options),
+		cmocka_unit_test(test_long_options), cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_choices),	     cmocka_unit_test(test_pids),
+		cmocka_unit_test(test_bad_seconds),  cmocka_unit_test(test_bad_sizes),
+		cmocka_unit_test(test_bad_numbers),  cmocka_unit_test(test_bad_options),
+		cmocka_unit_test(test_commands),     cmocka_unit_test(test_help_and_version),
 		cmocka_unit_test(test_parsers),
 	};
 

@@ -219,6 +219,13 @@ static void test_other_units(void **state)
 	assert_string_equal(units_seconds(buf, 59.97), "1 min 00 s");
 	assert_string_equal(units_seconds(buf, 65), "1 min 05 s");
 	assert_string_equal(units_seconds(buf, 7380), "2 h 03 min");
+	assert_string_equal(units_moment(buf, 1.6384e-05), "16 us");
+	assert_string_equal(units_moment(buf, 0.0009996), "1.0 ms");
+	assert_string_equal(units_moment(buf, 0.00996), "10 ms");
+	assert_string_equal(units_moment(buf, 0.25), "250 ms");
+	assert_string_equal(units_moment(buf, 0.9997), "1.0 s");
+	assert_string_equal(units_moment(buf, INFINITY), "?");
+	assert_string_equal(units_moment(buf, -1), "?");
 	assert_string_equal(units_share(buf, 0.41234, false), "41.2%");
 	assert_string_equal(units_share(buf, 0.41234, true), "41%");
 	assert_string_equal(units_share(buf, 0.9999, false), "99.9%");
@@ -323,6 +330,43 @@ static void test_text_groups(void **state)
 	text = text_of(&s.report, &style);
 	lacks(text, "views.py");
 	has(text, "Cart.add*");
+	free(text);
+}
+
+static void test_text_metrics(void **state)
+{
+	struct report_style style = {.width = 140};
+	struct sample s;
+	char *text;
+
+	fill(&s);
+	s.report.peak_seconds = 12;
+	s.report.peak_bytes = (struct estimate){18 * MIB, 17 * MIB, 19 * MIB};
+	/* Hardly more than what is live now: no news. */
+	text = text_of(&s.report, &style);
+	lacks(text, "peak");
+	has(text, "GROWTH");
+	free(text);
+	s.report.peak_bytes = (struct estimate){100 * MIB, 98 * MIB, 103 * MIB};
+	text = text_of(&s.report, &style);
+	has(text,
+	    "\npeak        100 MiB \u00b1 3.00 MiB were live 12.0 s after attach (--peak shows");
+	free(text);
+	s.report.metric = METRIC_PEAK;
+	text = text_of(&s.report, &style);
+	has(text, "\npeak heap   16.4 MiB");
+	has(text, "in 12.8k blocks at the peak, 12.0 s after attach\n");
+	has(text, "    PEAK ");
+	lacks(text, "LIVE");
+	lacks(text, "GROWTH");
+	lacks(text, "RSS");
+	free(text);
+	s.report.metric = METRIC_TEMPORARY;
+	s.report.temporary_seconds = 0.02;
+	text = text_of(&s.report, &style);
+	has(text, "\ntemporary   16.4 MiB");
+	has(text, "in 12.8k blocks freed within 20 ms, since attach\n");
+	has(text, "    TEMP ");
 	free(text);
 }
 
@@ -518,6 +562,73 @@ static void test_json_head(void **state)
 	json_object_put(json);
 }
 
+static void is_null(struct json_object *o, const char *key)
+{
+	struct json_object *value;
+
+	assert_true(json_object_object_get_ex(o, key, &value));
+	assert_null(value);
+}
+
+/* What is not known is null, what is known is there; also where nothing has been freed. */
+static void test_json_peak_and_lives(void **state)
+{
+	struct life_hist lives = {0};
+	struct json_object *json, *totals, *site, *bucket;
+	struct sample s;
+
+	fill(&s);
+	s.report.peak_seconds = -1;
+	json = parse_json(&s.report);
+	totals = get(json, "totals");
+	site = json_object_array_get_idx(get(json, "sites"), 0);
+	is_null(json, "temporary_ms");
+	is_null(totals, "peak_bytes");
+	is_null(totals, "peak_bytes_high");
+	is_null(totals, "peak_seconds");
+	is_null(totals, "temporary_blocks");
+	is_null(totals, "lifetimes");
+	is_null(site, "peak_blocks");
+	is_null(site, "temporary_bytes_low");
+	assert_int_equal(json_object_array_length(get(site, "lifetimes")), 0);
+	json_object_put(json);
+
+	s.report.peak_seconds = 2.5;
+	s.report.peak_bytes = (struct estimate){20e6, 19e6, 21e6};
+	s.report.peak_blocks = 77;
+	s.report.temporary_seconds = 0.0125;
+	s.report.lives.bytes[31] = 5000;
+	s.report.lives.blocks[31] = 2.4;
+	s.report.lives.samples[31] = 1;
+	s.rows[0].peak_bytes = (struct estimate){300, 200, 400};
+	s.rows[0].temporary.blocks = 9;
+	s.rows[0].freed_samples = s.rows[1].freed_samples = 3;
+	s.rows[0].lives = &lives;
+	lives.bytes[0] = 1;
+	lives.samples[0] = 1;
+	json = parse_json(&s.report);
+	totals = get(json, "totals");
+	site = json_object_array_get_idx(get(json, "sites"), 0);
+	assert_true(json_object_get_double(get(json, "temporary_ms")) == 12.5);
+	is_int(totals, "peak_bytes", 20000000);
+	is_int(totals, "peak_bytes_low", 19000000);
+	is_int(totals, "peak_blocks", 77);
+	assert_true(json_object_get_double(get(totals, "peak_seconds")) == 2.5);
+	assert_int_equal(json_object_array_length(get(totals, "lifetimes")), 1);
+	bucket = json_object_array_get_idx(get(totals, "lifetimes"), 0);
+	is_null(bucket, "to_seconds");
+	assert_true(fabs(json_object_get_double(get(bucket, "from_seconds")) - 17592.186) < 0.001);
+	is_int(bucket, "blocks", 2);
+	is_int(site, "peak_bytes_high", 400);
+	is_int(site, "temporary_blocks", 9);
+	bucket = json_object_array_get_idx(get(site, "lifetimes"), 0);
+	assert_true(json_object_get_double(get(bucket, "from_seconds")) == 0);
+	assert_true(json_object_get_double(get(bucket, "to_seconds")) == 1.6384e-05);
+	/* Something was freed, but how old it was is not known by site. */
+	is_null(json_object_array_get_idx(get(json, "sites"), 1), "lifetimes");
+	json_object_put(json);
+}
+
 static void test_json_sites(void **state)
 {
 	struct json_object *json, *sites, *site, *frames, *frame;
@@ -633,11 +744,13 @@ int main(void)
 		cmocka_unit_test(test_text_widths),
 		cmocka_unit_test(test_text_ascii),
 		cmocka_unit_test(test_text_groups),
+		cmocka_unit_test(test_text_metrics),
 		cmocka_unit_test(test_text_end),
 		cmocka_unit_test(test_text_no_rows),
 		cmocka_unit_test(test_text_color),
 		cmocka_unit_test(test_text_in_place),
 		cmocka_unit_test(test_json_head),
+		cmocka_unit_test(test_json_peak_and_lives),
 		cmocka_unit_test(test_json_sites),
 		cmocka_unit_test(test_json_odd_numbers),
 		cmocka_unit_test(test_full_disk),
