@@ -193,6 +193,20 @@ static void put_column(struct encoder *e, const struct capture_column *c,
 		put_section(&e->columns, c->id, &e->part);
 }
 
+/* Most of the time what grows is at its peak: say so instead of saying it twice. */
+static void leave_out_peak(struct snap_row *row)
+{
+	struct snap_row same = *row;
+
+	snap_row_peak_is_now(&same);
+	if (!row->samples || !snap_row_same(&same, row))
+		return;
+	row->peak = (struct snap_sums){0};
+	row->peak_allocated_bytes = row->peak_allocated_blocks = 0;
+	row->peak_samples = 0;
+	row->peak_is_now = 1;
+}
+
 static int put_rows(struct encoder *e, const struct snapshot *s)
 {
 	AUTO_FREE struct snap_row *rows = NULL;
@@ -201,6 +215,8 @@ static int put_rows(struct encoder *e, const struct snapshot *s)
 
 	if (err)
 		return err;
+	for (size_t i = 0; i < n; i++)
+		leave_out_peak(&rows[i]);
 	outbuf_clear(&e->columns);
 	put_varint(&e->columns, n);
 	err = put_stacks(e, rows, n);

@@ -33,7 +33,8 @@ const struct capture_column capture_columns[CAPTURE_COLUMNS] = {
 	COLUMN(26, REAL, temporary.blocks),
 	COLUMN(27, COARSE, temporary.var),
 	COLUMN(28, INTEGER, temporary.samples),
-	/* 29 and up are free; an older reader leaves out what it does not know. */
+	COLUMN(29, INTEGER, peak_is_now),
+	/* 30 and up are free; an older reader leaves out what it does not know. */
 };
 
 #define TEXT(number, field)                                                                        \

@@ -50,7 +50,7 @@ struct capture_column {
 
 #define COLUMN_STACK	1
 #define COLUMN_DOMAIN	2
-#define CAPTURE_COLUMNS 26
+#define CAPTURE_COLUMNS 27
 
 extern const struct capture_column capture_columns[CAPTURE_COLUMNS];
 

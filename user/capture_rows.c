@@ -204,9 +204,13 @@ int decode_rows(const struct decoder *d, struct inbuf *in, struct snapshot *chan
 		if (err)
 			return err;
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (!plausible(&rows[i]))
 			return -EBADMSG;
+		if (rows[i].peak_is_now)
+			snap_row_peak_is_now(&rows[i]);
+		rows[i].peak_is_now = 0;
+	}
 	change->nrows = order(rows, n);
 	change->rows = TAKE_PTR(rows);
 	return in->failed ? -EBADMSG : 0;

@@ -157,6 +157,8 @@ int report_compare_rows(const void *a, const void *b);
 /* The shortest time of a bucket of struct life_hist, and its end (INFINITY for the last). */
 double life_from(u32 bucket);
 double life_to(u32 bucket);
+/* The end of the bucket up to which a share of the freed blocks lived; < 0: none were freed. */
+double life_quantile(const struct life_hist *h, double share);
 
 /* Name and explanation of a loss counter. */
 const char *loss_name(enum pht_loss loss);

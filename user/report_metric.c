@@ -73,3 +73,19 @@ double life_to(u32 bucket)
 {
 	return bucket + 1 < PHT_LIFE_BUCKETS ? life_from(bucket + 1) : INFINITY;
 }
+
+double life_quantile(const struct life_hist *h, double share)
+{
+	double all = 0, sum = 0;
+
+	for (u32 i = 0; i < PHT_LIFE_BUCKETS; i++)
+		all += h->blocks[i];
+	if (!(all > 0))
+		return -1;
+	for (u32 i = 0; i < PHT_LIFE_BUCKETS; i++) {
+		sum += h->blocks[i];
+		if (sum >= share * all)
+			return life_to(i);
+	}
+	return life_to(PHT_LIFE_BUCKETS - 1);
+}

@@ -84,6 +84,27 @@ static void print_peak(struct paint *p, const struct report *r)
 	paint_wrapped(p, "peak", LABEL, INK_PLAIN, text);
 }
 
+static void print_lives(struct paint *p, const struct report *r)
+{
+	static const int percent[] = {50, 90, 99};
+	char text[256] = "", moment[UNITS_MAX];
+	size_t used = 0;
+
+	if (r->metric != METRIC_TEMPORARY || life_quantile(&r->lives, 1) < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(percent); i++) {
+		double end = life_quantile(&r->lives, percent[i] / 100.0);
+
+		used += snprintf(text + used, sizeof(text) - used, "%s%d%%%s lived %s %s",
+				 i ? ", " : "", percent[i], i ? "" : " of what was freed",
+				 isfinite(end) ? "less than" : "more than",
+				 units_moment(moment, isfinite(end)
+							      ? end
+							      : life_from(PHT_LIFE_BUCKETS - 1)));
+	}
+	paint_wrapped(p, "lifetimes", LABEL, INK_PLAIN, text);
+}
+
 static void print_before(struct paint *p, const struct report *r)
 {
 	char bytes[UNITS_MAX], count[UNITS_MAX], text[512];
@@ -148,6 +169,7 @@ static void print_header(struct paint *p, const struct report *r)
 	print_title(p, r);
 	print_memory(p, r);
 	print_peak(p, r);
+	print_lives(p, r);
 	print_before(p, r);
 	print_coverage(p, r);
 	print_sampling(p, r);

@@ -90,6 +90,15 @@ bool snap_row_same(const struct snap_row *a, const struct snap_row *b)
 	       a->peak_samples == b->peak_samples;
 }
 
+void snap_row_peak_is_now(struct snap_row *row)
+{
+	row->peak = (struct snap_sums){row->live.bytes, row->live.blocks, row->live.var,
+				       row->live.samples};
+	row->peak_allocated_bytes = row->allocated_bytes;
+	row->peak_allocated_blocks = row->allocated_blocks;
+	row->peak_samples = row->samples;
+}
+
 static void add_sums(struct estimator *to, const struct snap_sums *s)
 {
 	struct estimator e = estimate_of_sums(s->bytes, s->blocks, s->var, s->samples);

@@ -38,6 +38,7 @@ struct snap_row {
 	double peak_allocated_bytes, peak_allocated_blocks;
 	u64 peak_samples;
 	struct snap_sums temporary; /* freed soon, since attach */
+	u64 peak_is_now;	    /* in files only: the peak is what is live, and is left out */
 };
 
 /*
@@ -130,6 +131,9 @@ void snapshot_total(const struct snapshot *s, u32 domain, struct snap_total *out
 
 /* All numbers are the same; place and domain are not looked at. */
 bool snap_row_same(const struct snap_row *a, const struct snap_row *b);
+
+/* The peak is what there is now. */
+void snap_row_peak_is_now(struct snap_row *row);
 
 /* Merge a row into sums. */
 void snap_total_add(struct snap_total *t, const struct snap_row *row);

@@ -74,11 +74,16 @@ static void fill_row(const struct row *row, u32 domain, struct snap_row *out)
 	out->freed_blocks = real_kept(row->freed_blocks);
 	out->samples = row->samples;
 	out->freed_samples = row->freed_samples;
+	out->temporary = sums_kept(&row->temporary);
+	/* None was born since, none has died: the same but for rounding. */
+	if (row->peak_samples == row->samples && row->peak.samples == row->live.samples) {
+		snap_row_peak_is_now(out);
+		return;
+	}
 	out->peak = sums_kept(&row->peak);
 	out->peak_allocated_bytes = bytes_kept(row->peak_allocated_bytes);
 	out->peak_allocated_blocks = real_kept(row->peak_allocated_blocks);
 	out->peak_samples = row->peak_samples;
-	out->temporary = sums_kept(&row->temporary);
 }
 
 static void merge_sums(struct snap_sums *to, const struct snap_sums *from)

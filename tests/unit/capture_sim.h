@@ -76,6 +76,10 @@ static inline void sim_fill_more(struct sim *s, struct snap_row *row)
 		*both[i] = (struct snap_sums){65536.0 * n, real_kept(31.7 * n),
 					      coarse_kept(65536.0 * 65000.0 * n), n};
 	}
+	if (sim_random(s) % 3 == 0) {
+		snap_row_peak_is_now(row);
+		return;
+	}
 	row->peak_allocated_bytes = row->peak.bytes + 65536.0;
 	row->peak_allocated_blocks = real_kept(row->peak.blocks + 2);
 	row->peak_samples = row->peak.samples + 1;

@@ -367,6 +367,15 @@ static void test_text_metrics(void **state)
 	has(text, "\ntemporary   16.4 MiB");
 	has(text, "in 12.8k blocks freed within 20 ms, since attach\n");
 	has(text, "    TEMP ");
+	lacks(text, "lifetimes");
+	free(text);
+	s.report.lives.blocks[0] = 60;
+	s.report.lives.blocks[7] = 35;
+	s.report.lives.blocks[31] = 5;
+	text = text_of(&s.report, &style);
+	has(text, "\nlifetimes   50% of what was freed lived less than 16 us, 90% lived less than "
+		  "2.1 ms, "
+		  "99% lived more than 4 h 53 min\n");
 	free(text);
 }
 
