@@ -66,12 +66,22 @@ int flame_course_write(FILE *out, const struct flame_course *c, const struct sta
 		.points = c->points,
 		.npoints = c->npoints,
 	};
+	struct snapshot peak;
+	int err;
 
 	if (c->first.duration < c->now.duration)
 		in.first = &c->first;
 	if (c->peak.duration != c->now.duration)
 		in.peak = &c->peak;
-	return flame_write(out, &in);
+	err = snapshot_copy(&c->now, &peak);
+	if (err)
+		return err;
+	/* As recorded, else the best that was seen. */
+	if (!snapshot_select(&peak, METRIC_PEAK))
+		in.peak = &peak;
+	err = flame_write(out, &in);
+	snapshot_free(&peak);
+	return err;
 }
 
 void flame_course_free(struct flame_course *c)

@@ -329,28 +329,21 @@ static void put_rounded(FILE *out, const char *key, double v)
 	put_decimal(out, whole < 0 ? -(u64)whole : (u64)whole);
 }
 
-/* key, key_low and key_high; known false: all of them null. */
-static void put_interval(FILE *out, const char *key, const struct estimate *e, bool known)
-{
-	static const char *const ends[] = {"", "_low", "_high"};
-	const double values[] = {e->value, e->low, e->high};
-	char name[64];
-
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-		snprintf(name, sizeof(name), ",\"%s%s\":", key, ends[i]);
-		if (known)
-			put_rounded(out, name, values[i]);
-		else
-			fprintf(out, "%snull", name);
-	}
-}
-
 static void put_count(FILE *out, const char *key, double count, bool known)
 {
 	if (known)
 		put_rounded(out, key, count);
 	else
 		fprintf(out, "%snull", key);
+}
+
+/* Keys for the value, its low and its high end; known false: all of them null. */
+static void put_interval(FILE *out, const char *const keys[3], const struct estimate *e, bool known)
+{
+	const double values[] = {e->value, e->low, e->high};
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++)
+		put_count(out, keys[i], values[i], known);
 }
 
 static void put_lifetimes(FILE *out, const struct life_hist *h)
@@ -382,12 +375,16 @@ static void put_lifetimes(FILE *out, const struct life_hist *h)
 /* The peak, what was temporary, and how long what was freed has lived. */
 static void put_lives(FILE *out, const struct report *r, const struct row *row)
 {
+	static const char *const peak_keys[] = {
+		",\"peak_bytes\":", ",\"peak_bytes_low\":", ",\"peak_bytes_high\":"};
+	static const char *const temporary_keys[] = {
+		",\"temporary_bytes\":", ",\"temporary_bytes_low\":", ",\"temporary_bytes_high\":"};
 	static const struct life_hist none;
 	bool peak = r->peak_seconds >= 0, temporary = r->temporary_seconds > 0;
 
-	put_interval(out, "peak_bytes", &row->peak_bytes, peak);
+	put_interval(out, peak_keys, &row->peak_bytes, peak);
 	put_count(out, ",\"peak_blocks\":", row->peak.blocks, peak);
-	put_interval(out, "temporary_bytes", &row->temporary_bytes, temporary);
+	put_interval(out, temporary_keys, &row->temporary_bytes, temporary);
 	put_count(out, ",\"temporary_blocks\":", row->temporary.blocks, temporary);
 	/* Captures keep lifetimes by domain only. */
 	put_lifetimes(out, row->lives || row->freed_samples ? row->lives : &none);
