@@ -4,6 +4,7 @@
 #include <langinfo.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "escape.h"
@@ -27,6 +28,14 @@ static u64 now_ns(void)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
+/* Who reads our output from a pipe may be a pager: the terminal is its own then. */
+static bool output_is_piped(void)
+{
+	struct stat st;
+
+	return !fstat(STDOUT_FILENO, &st) && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
 static bool wanted(void)
 {
 	static int terminal = -1;
@@ -34,7 +43,8 @@ static bool wanted(void)
 
 	if (terminal < 0) {
 		term = getenv("TERM");
-		terminal = isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb");
+		terminal = isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") &&
+			   !output_is_piped();
 	}
 	return terminal && !state.forbidden;
 }

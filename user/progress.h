@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How far long work is, on one line of stderr that is gone when it ends;
- * nothing where stderr is no terminal.  Cheap enough for inner loops.
+ * nothing where stderr is no terminal or stdout a pipe.  Cheap enough for inner loops.
  */
 #ifndef PHT_PROGRESS_H
 #define PHT_PROGRESS_H
