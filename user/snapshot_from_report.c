@@ -178,6 +178,7 @@ static void fill_head(const struct report *r, struct snapshot *s)
 		.sample_interval = r->sample_interval,
 		.calls = r->calls,
 		.frees = r->frees,
+		.metric = r->metric,
 		.peak_seconds = r->peak_seconds,
 		.temporary_ns = (u64)(r->temporary_seconds * 1e9 + 0.5),
 	};

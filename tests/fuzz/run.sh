@@ -26,7 +26,7 @@ sources() {
 		ls user/capture_[bcdeflrtw]*.c user/snapshot*.c user/export*.c |
 			grep -v capture_report
 		echo user/intern.c user/hashmap.c user/log.c user/estimate.c user/report.c user/report_metric.c \
-			user/report_json.c user/escape.c
+			user/report_json.c user/report_json_site.c user/escape.c
 		;;
 	*) echo "no fuzzer named $1" >&2; exit 2 ;;
 	esac
