@@ -139,7 +139,8 @@ static void a_full_disk(void **state)
 	sim_free(&s);
 }
 
-static void append_for_ever(void)
+/* Tells when the first snapshot is in the file. */
+static void append_for_ever(int begun)
 {
 	const struct capture_limits limits = {12, 1 << 20};
 	struct capture_writer *w;
@@ -151,25 +152,34 @@ static void append_for_ever(void)
 	for (;;) {
 		sim_step(&s, 1, 50, 1);
 		capture_append(w, &s.now);
+		if (capture_snapshots(w) == 1 && write(begun, "", 1) != 1)
+			_exit(1);
 	}
 }
 
 static void killed_at_any_moment(void **state)
 {
-	int opened = 0;
-	char thin[80];
+	int opened = 0, begun[2];
+	char thin[80], byte;
 
 	(void)state;
 	for (int i = 0; i < 50; i++) {
 		struct stacks *stacks = stacks_new();
 		struct snapshot last;
-		pid_t pid = fork();
+		pid_t pid;
 
+		assert_int_equal(pipe(begun), 0);
+		pid = fork();
 		if (!pid)
-			append_for_ever();
+			append_for_ever(begun[1]);
+		close(begun[1]);
+		/* Most of the time at some moment after the first snapshot, sometimes at any. */
+		if (i % 10)
+			assert_int_equal(read(begun[0], &byte, 1), 1);
 		usleep(10000 + i * 1300);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
+		close(begun[0]);
 		if (!capture_load(path, stacks, CAPTURE_LAST, &last)) {
 			opened++;
 			assert_true(last.nrows > 0);
