@@ -5,9 +5,12 @@
 #include <elf.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#define SPIN_NS 50000
 
 u64 inject_now(void)
 {
@@ -22,10 +25,27 @@ int inject_ptrace(int request, pid_t tid, unsigned long addr, unsigned long data
 	return ptrace(request, tid, (void *)addr, (void *)data) < 0 ? -errno : 0;
 }
 
-/* Spin first: the stop usually takes microseconds, and the target stands still. */
+/*
+ * Until the kernel says that a thread stopped.  Another thread of ours may eat
+ * that signal, hence no longer than a moment.
+ */
+static void nap(void)
+{
+	const struct timespec moment = {.tv_nsec = 200000};
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigtimedwait(&chld, NULL, &moment);
+}
+
+/*
+ * Spin first: the stop usually takes microseconds, and the target stands still.
+ * Then sleep: it may be waiting for the very processor that we spin on, above
+ * all if we have the higher priority.
+ */
 int inject_wait(pid_t tid, u64 limit, int *status)
 {
-	const struct timespec nap = {.tv_nsec = 50000};
 	u64 start = inject_now();
 
 	for (;;) {
@@ -38,10 +58,10 @@ int inject_wait(pid_t tid, u64 limit, int *status)
 			return errno == ECHILD ? -ESRCH : -errno;
 		if (waited > limit)
 			return -ETIMEDOUT;
-		if (waited < 2 * MS)
+		if (waited < SPIN_NS)
 			sched_yield();
 		else
-			nanosleep(&nap, NULL);
+			nap();
 	}
 }
 

@@ -10,9 +10,11 @@ the books of a twin process that does the same.
 PHT_KINDS_COUNT objects of each kind (15,000) where one byte in 64 KiB is sampled,
 PHT_KINDS_EXACT (2,000) where all are; PHT_CHURN objects (500,000) made and freed.
 With PHT_FULL=1: 30,000, 5,000 and 10 million, on every interpreter.
+PHT_SEED seeds the sampling.
 """
 import math
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -24,6 +26,7 @@ import harness
 COUNT = int(os.environ.get("PHT_KINDS_COUNT", "30000" if harness.FULL else "15000"))
 EXACT = int(os.environ.get("PHT_KINDS_EXACT", "5000" if harness.FULL else "2000"))
 CHURN = int(os.environ.get("PHT_CHURN", "10000000" if harness.FULL else "500000"))
+SEED = int(os.environ.get("PHT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 INTERVAL = 65536
 SLOW = 600
 Z95 = 1.96
@@ -34,6 +37,7 @@ library_dir = None
 def setUpModule():
     global library_dir
     harness.require_bpf()
+    print("seed: %d" % SEED, flush=True)
     library_dir = tempfile.mkdtemp(prefix="pht-ledger-")
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror",
                     "-shared", "-fPIC", os.path.join(harness.PROGRAMS, "ledger.c"), "-lm", "-ldl",
@@ -114,8 +118,9 @@ class CoverageCase(harness.TestCase):
         return target
 
     def attach(self, target, interval):
-        return self.tracer("-p", target.pid, "-R", interval, "--collector=trampoline", "-f", "json",
-                           "--group-by", "traceback", *harness.UNLIMITED).wait_attached(target.pid)
+        return self.tracer("-p", target.pid, "-R", interval, "--seed", SEED,
+                           "--collector=trampoline", "-f", "json", "--group-by", "traceback",
+                           *harness.UNLIMITED).wait_attached(target.pid)
 
     def detach(self, tracer):
         self.assertEqual(tracer.interrupt(SLOW), 0, tracer.stderr())
