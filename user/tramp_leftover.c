@@ -29,13 +29,26 @@ static void path_of(const struct tramp_leftover *l, pid_t pid, char *buf, size_t
 		map_path(buf, len, pid, l->base);
 }
 
+/* A descriptor and a mapping may be of the same file. */
+static bool is_locked_by_us(const struct tramp_leftovers *left, const struct tramp_region *region,
+			    ino_t ino)
+{
+	struct stat st;
+
+	for (int i = 0; i < left->n; i++)
+		if (left->v[i].ino == ino)
+			return true;
+	return region->fd >= 0 && !fstat(region->fd, &st) && st.st_ino == ino;
+}
+
 /* Whoever is making a page at this moment has locked its file. */
 static void add(struct tramp_leftovers *out, pid_t pid, const struct tramp_region *region,
 		struct tramp_leftover l)
 {
-	struct tramp_region file = {.fd = -1};
-	struct stat ours, st;
+	struct tramp_region file;
+	struct stat st;
 	char path[96];
+	bool ours;
 
 	if (out->n == TRAMP_LEFTOVERS_MAX)
 		return;
@@ -43,16 +56,16 @@ static void add(struct tramp_leftovers *out, pid_t pid, const struct tramp_regio
 	file.fd = tramp_memfd_open(path, &st);
 	if (file.fd < 0)
 		return;
-	l.ino = st.st_ino;
-	l.fd = -1;
-	if (region->fd >= 0 && !fstat(region->fd, &ours) && ours.st_ino == l.ino) {
-		close(file.fd);
-	} else if (tramp_region_lock(&file, pid)) {
-		close(file.fd);
-		return;
-	} else {
+	ours = is_locked_by_us(out, region, st.st_ino);
+	if (!ours && !tramp_region_lock(&file, pid)) {
 		l.fd = file.fd;
+	} else {
+		close(file.fd);
+		if (!ours)
+			return;
+		l.fd = -1;
 	}
+	l.ino = st.st_ino;
 	out->v[out->n++] = l;
 }
 

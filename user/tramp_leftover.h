@@ -16,7 +16,7 @@ struct tramp_leftover {
 	int number; /* of the descriptor; -1: a mapping */
 	u64 base;
 	ino_t ino;
-	int fd; /* owned; its lock keeps others off; -1: the region's own file, locked already */
+	int fd; /* owned; its lock keeps others off; -1: the file is locked already */
 };
 
 struct tramp_leftovers {
