@@ -169,9 +169,19 @@ def a_few_interpreters():
 
 
 def page_mappings(pid):
-    """How many pages of ours it holds."""
+    """How many pages of ours it holds, half made ones included."""
     with open("/proc/%d/maps" % pid) as f:
         return sum("memfd:pyheaptrace" in line for line in f)
+
+
+def half_pages(pid):
+    """Code without data behind it: the tracer was killed in between."""
+    found = 0
+    with open("/proc/%d/maps" % pid) as f:
+        for line in f:
+            start, end = (int(n, 16) for n in line.split()[0].split("-"))
+            found += "memfd:pyheaptrace" in line and end - start > 0x4000
+    return found
 
 
 def page_descriptors(pid):
