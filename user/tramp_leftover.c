@@ -101,15 +101,28 @@ static int find_fds(pid_t pid, const struct tramp_region *region, struct tramp_l
 	return 0;
 }
 
-int tramp_leftovers_find(pid_t pid, const struct proc_maps *maps, const struct tramp_region *region,
-			 struct tramp_leftovers *out)
+static int find_maps(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out)
 {
-	*out = (struct tramp_leftovers){0};
-	for (size_t i = 0; i < maps->n; i++)
-		if (tramp_map_is_partial(&maps->v[i]))
+	struct proc_maps maps;
+	int err = proc_maps_read(pid, &maps);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps.n; i++)
+		if (tramp_map_is_partial(&maps.v[i]))
 			add(out, pid, region,
-			    (struct tramp_leftover){.number = -1, .base = maps->v[i].start});
-	return find_fds(pid, region, out);
+			    (struct tramp_leftover){.number = -1, .base = maps.v[i].start});
+	proc_maps_free(&maps);
+	return 0;
+}
+
+int tramp_leftovers_find(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out)
+{
+	int err;
+
+	*out = (struct tramp_leftovers){0};
+	err = find_maps(pid, region, out);
+	return err ? err : find_fds(pid, region, out);
 }
 
 /* The target's other threads run: is it still what it was? */
