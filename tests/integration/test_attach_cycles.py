@@ -171,6 +171,9 @@ class ServerUnderLoad(harness.TestCase):
             self.assertEqual(load.failed, [])
             if i % max(CYCLES // LOOKS, 1) == 0:
                 looks.append(self.look(server.pid))
+                if harness.FULL:
+                    print("    %d cycles, %d requests: %s" % (i, load.served, looks[-1]),
+                          flush=True)
                 self.acknowledged(server.pid, port)
                 now = self.ask_signals(port)["alarms"]
                 self.assertGreater(now, alarms, "the chain of alarms broke: one was lost")
