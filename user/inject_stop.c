@@ -14,7 +14,7 @@
 #include "inject_pick.h"
 #include "procmem.h"
 
-#define FIRST_STOP_NS (300 * MS)
+#define FIRST_STOP_NS (1500 * MS) /* it runs on meanwhile, or waits for a processor */
 #define PICK_NS	      (2000 * MS)
 #define CANDIDATES    6
 
