@@ -104,7 +104,7 @@ static int find_or_make(struct tramp *t, const struct proc_maps *maps, const cha
 	if (!err)
 		err = silence_others(t, &regions);
 	if (!err)
-		err = tramp_leftovers_find(t->pid, &t->region, &t->left);
+		tramp_leftovers_find(t->pid, &t->region, &t->left);
 	if (err == -EBUSY && t->region.fd >= 0)
 		*why = "another pyheaptrace is attached to it";
 	return err;

@@ -2,7 +2,6 @@
 #include "tramp_leftover.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -78,7 +77,7 @@ static bool has_our_name(const char *path)
 	       !memcmp(link, want, sizeof(want) - 1);
 }
 
-static int find_fds(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out)
+static void find_fds(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out)
 {
 	const struct dirent *e;
 	char path[96];
@@ -86,9 +85,7 @@ static int find_fds(pid_t pid, const struct tramp_region *region, struct tramp_l
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	dir = opendir(path);
-	if (!dir)
-		return -errno;
-	for (int i = 0; i < LOOKS_MAX && (e = readdir(dir)); i++) {
+	for (int i = 0; dir && i < LOOKS_MAX && (e = readdir(dir)); i++) {
 		int number = atoi(e->d_name);
 
 		if (e->d_name[0] < '0' || e->d_name[0] > '9')
@@ -97,32 +94,28 @@ static int find_fds(pid_t pid, const struct tramp_region *region, struct tramp_l
 		if (has_our_name(path))
 			add(out, pid, region, (struct tramp_leftover){.number = number});
 	}
-	closedir(dir);
-	return 0;
+	if (dir)
+		closedir(dir);
 }
 
-static int find_maps(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out)
+static void find_maps(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out)
 {
 	struct proc_maps maps;
-	int err = proc_maps_read(pid, &maps);
 
-	if (err)
-		return err;
+	if (proc_maps_read(pid, &maps))
+		return;
 	for (size_t i = 0; i < maps.n; i++)
 		if (tramp_map_is_partial(&maps.v[i]))
 			add(out, pid, region,
 			    (struct tramp_leftover){.number = -1, .base = maps.v[i].start});
 	proc_maps_free(&maps);
-	return 0;
 }
 
-int tramp_leftovers_find(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out)
+void tramp_leftovers_find(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out)
 {
-	int err;
-
 	*out = (struct tramp_leftovers){0};
-	err = find_maps(pid, region, out);
-	return err ? err : find_fds(pid, region, out);
+	find_maps(pid, region, out);
+	find_fds(pid, region, out);
 }
 
 /* The target's other threads run: is it still what it was? */

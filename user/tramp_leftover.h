@@ -27,11 +27,12 @@ struct tramp_leftovers {
 /*
  * Found after the region was locked; if it was made, the thread that a dead
  * tracer had borrowed may have done what it was told only now.  One that another
- * tracer holds is that tracer's business.  0 or -errno; out is to be freed in any
- * case.
+ * tracer holds is that tracer's business.  What is not found now waits for the
+ * next attach.
  */
-int tramp_leftovers_find(pid_t pid, const struct tramp_region *region, struct tramp_leftovers *out);
-/* Have the stopped thread close and unmap them; what is not done now waits for the next attach. */
+void tramp_leftovers_find(pid_t pid, const struct tramp_region *region,
+			  struct tramp_leftovers *out);
+/* Have the stopped thread close and unmap them, as far as it can. */
 void tramp_leftovers_clear(const struct tramp_leftovers *left, struct inject *in);
 void tramp_leftovers_free(struct tramp_leftovers *left);
 
