@@ -54,8 +54,10 @@ int tramp_ctl_params(struct tramp *t, u64 r)
 		err = tramp_ctl_put32(t, at, gen);
 	if (!err)
 		err = tramp_ctl_put32(t, PHT_CTL_GEN, gen);
-	if (!err)
+	if (!err) {
 		t->gen = gen;
+		t->r = r;
+	}
 	return err;
 }
 

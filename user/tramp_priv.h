@@ -26,6 +26,7 @@ struct tramp {
 	struct tramp_leftovers left;
 	struct inject_gadgets gadgets;
 	u32 gen;
+	u64 r; /* of the parameters in force */
 	u32 site;
 	bool all;
 	bool pad; /* mem's and obj's free stay CPython's: PHT_CTL_F_PAD */

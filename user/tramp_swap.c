@@ -15,6 +15,8 @@
 #define MADV_KEEPONFORK 19
 #endif
 
+#define TRIES 4
+
 /*
  * A word that is gone by now (a library was unloaded) faults; the program
  * never sees that signal, and the words after it are still exchanged.
@@ -166,6 +168,29 @@ static int rearm(struct tramp *t, struct inject *in)
 	return err;
 }
 
+/* A page that takes itself for abandoned switches itself off, and puts pointers back. */
+static bool is_on(const struct tramp *t)
+{
+	struct pht_tramp_ctl c;
+
+	return !tramp_ctl_get(t, &c) && c.gen && c.gen == t->gen;
+}
+
+/* The other threads run: one that was in the page for long may yet act on what was before. */
+static int switch_on(struct tramp *t, struct inject *in, u64 r)
+{
+	int err = -EAGAIN;
+
+	for (int i = 0; i < TRIES && err == -EAGAIN; i++) {
+		err = is_on(t) ? 0 : tramp_ctl_params(t, r);
+		if (!err)
+			err = rearm(t, in);
+		if (!err && !is_on(t))
+			err = -EAGAIN;
+	}
+	return err;
+}
+
 static int begin(struct tramp *t, struct inject **in)
 {
 	const char *why;
@@ -183,9 +208,7 @@ int tramp_do_enable(struct tramp *t)
 		return err;
 	err = prepare(t, in);
 	if (!err)
-		err = tramp_ctl_params(t, t->params.interval);
-	if (!err)
-		err = rearm(t, in);
+		err = switch_on(t, in, t->params.interval);
 	if (err)
 		tramp_ctl_put32(t, PHT_CTL_GEN, 0);
 	end = inject_end(in, &t->stops.enable);
@@ -198,7 +221,7 @@ int tramp_do_recheck(struct tramp *t, bool *gap)
 	struct inject *in;
 	int end, err = look(t);
 
-	if (err || complete(&t->view))
+	if (err || (complete(&t->view) && is_on(t)))
 		return err;
 	*gap = true;
 	for (int fn = 0; fn < PHT_TFN_TABLES; fn++)
@@ -207,7 +230,7 @@ int tramp_do_recheck(struct tramp *t, bool *gap)
 	err = begin(t, &in);
 	if (err)
 		return err;
-	err = rearm(t, in);
+	err = switch_on(t, in, t->r);
 	end = inject_end(in, NULL);
 	return err ? err : end;
 }

@@ -29,6 +29,20 @@ def bpf_objects():
     return found
 
 
+def held_by(pid):
+    """{(kind, id)} of what a process has descriptors of."""
+    found = set()
+    for name in os.listdir("/proc/%d/fdinfo" % pid):
+        try:
+            with open("/proc/%d/fdinfo/%s" % (pid, name)) as f:
+                fields = dict(line.split(":", 1) for line in f if ":" in line)
+        except FileNotFoundError:
+            continue
+        found.update((kind, int(fields[kind + "_id"])) for kind in ("prog", "link", "map")
+                     if kind + "_id" in fields)
+    return found
+
+
 class BpfWatch:
     """Ids are never used twice: what appeared with the tracer must be gone after it."""
 
@@ -37,12 +51,10 @@ class BpfWatch:
         self.tracers = {}
 
     def tracer_attached(self, pid):
-        """Note what is new.  Others may load programs too: go by owner where it is told."""
-        now = bpf_objects()
-        new = {k: e for k, e in now.items() if k not in self.before}
-        owners_known = any("pids" in e for e in new.values())
-        self.tracers = {k: e for k, e in new.items()
-                        if not owners_known or any(p["pid"] == pid for p in e.get("pids", []))}
+        """Note what is new and its own: others may load programs too."""
+        own = held_by(pid)
+        self.tracers = {k: e for k, e in bpf_objects().items()
+                        if k not in self.before and k in own}
         return self.tracers
 
     def left_behind(self):

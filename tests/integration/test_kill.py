@@ -84,8 +84,8 @@ class Killed(harness.TestCase):
         env = dict(os.environ, LD_PRELOAD=self.shim, PHT_KILL_AT=str(number), PHT_KILL_WHEN=when)
         tracer = self.tracer(*self.arguments(pid), "-d", 0.2, env=env)
         code = tracer.wait()
+        self.assertIn(code, (-signal.SIGKILL, 0), tracer.stderr())
         tracer.close()
-        self.assertIn(code, (-signal.SIGKILL, 0))
         return "%s ptrace %d%s" % (when, number, "" if code else ", too late")
 
     def requests(self, pid):
@@ -181,7 +181,7 @@ class Killed(harness.TestCase):
         in_time = self.kill_often(target, rng, KILLS)
         # The very last one leaves all pointers swapped and the page switched on.
         tracer = self.tracer(*self.arguments(target.pid)).wait_attached(target.pid)
-        watch.tracer_attached(tracer.pid)
+        self.assertTrue(watch.tracer_attached(tracer.pid))
         tracer.signal(signal.SIGKILL)
         tracer.wait()
         harness.wait_until("its BPF objects to go", lambda: not watch.left_behind(), 20)
