@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 import harness
 
@@ -118,7 +119,9 @@ class CoverageCase(harness.TestCase):
         return target
 
     def attach(self, target, interval):
-        return self.tracer("-p", target.pid, "-R", interval, "--seed", SEED,
+        # Of its own for each, or all interpreters would be lucky or unlucky together.
+        seed = (SEED + zlib.crc32((self.id() + str(target.interpreter)).encode())) % (1 << 32)
+        return self.tracer("-p", target.pid, "-R", interval, "--seed", seed,
                            "--collector=trampoline", "-f", "json", "--group-by", "traceback",
                            *harness.UNLIMITED).wait_attached(target.pid)
 
