@@ -338,7 +338,7 @@ class ErrorTest(RecordTest):
                 (("record", "-p", "1"), "-o FILE is missing"),
                 (("record", "-p", "1,2", "-o", "x"), "one process"),
                 (("record", "-p", "1", "-o", "x", "--every", "0"), "--every"),
-                (("report", "table"), "one capture"),
+                (("report", "table"), "apture, please"),
                 (("report", "nonsense", "x"), "nonsense"),
                 (("report", "tree", "x", "-f", "json"), "JSON"),
                 (("diff",), "captures"),
