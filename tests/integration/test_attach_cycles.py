@@ -160,8 +160,8 @@ class ServerUnderLoad(harness.TestCase):
         return self.ask_signals(port)["alarms"]
 
     def look(self, pid):
-        return {"rss": rss(pid), "maps": len(maps(pid)), "fds": len(os.listdir("/proc/%d/fd" % pid)),
-                "threads": int(status(pid, "Threads"))}
+        return {"rss": rss(pid), "maps": len(maps(pid)), "threads": int(status(pid, "Threads")),
+                "fds": len(os.listdir("/proc/%d/fd" % pid))}
 
     def run_cycles(self, server, port, load):
         samples, looks = 0, []

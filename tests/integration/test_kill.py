@@ -3,9 +3,9 @@
 """The tracer is killed at any moment, injection included: the target works on,
 as fast as if nobody had ever come, and the next tracer finds its way.
 
-PHT_KILLS moments (6; with PHT_FULL=1 100), half of them at a random time, half
+PHT_KILLS moments (4; with PHT_FULL=1 100), half of them at a random time, half
 at a random ptrace call, where the target stands still in the middle of a step.
-PHT_SPEED_SETS sets of rounds to compare speeds (6; with PHT_FULL=1 40).
+PHT_SPEED_SETS sets of rounds to compare speeds (4; with PHT_FULL=1 40).
 """
 import os
 import random
@@ -21,8 +21,8 @@ import unittest
 import harness
 import kernelstate
 
-KILLS = int(os.environ.get("PHT_KILLS", "100" if harness.FULL else "6"))
-SETS = int(os.environ.get("PHT_SPEED_SETS", "40" if harness.FULL else "6"))
+KILLS = int(os.environ.get("PHT_KILLS", "100" if harness.FULL else "4"))
+SETS = int(os.environ.get("PHT_SPEED_SETS", "40" if harness.FULL else "4"))
 SEED = int(os.environ.get("PHT_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 SLOWER_AT_MOST = 1.05
 # Ratios of so few rounds wander on a busy machine: what lies within the noise is no proof.
