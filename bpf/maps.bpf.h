@@ -148,6 +148,14 @@ struct {
 	__uint(max_entries, 16384);
 } idents SEC(".maps");
 
+/* Processes that are followed, traced or not (yet). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct pht_follow);
+	__uint(max_entries, 4096);
+} follow SEC(".maps");
+
 /* u64 counters: losses first, then stats. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -6,6 +6,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "alloc.bpf.h"
+#include "follow.bpf.h"
 #include "growth.bpf.h"
 #include "tramp.bpf.h"
 
@@ -109,6 +110,7 @@ int process_exit(void *ctx __attribute__((unused)))
 	__u64 id = bpf_get_current_pid_tgid();
 
 	bpf_map_delete_elem(&threads, &id);
+	on_follow_exit(id);
 	return 0;
 }
 
@@ -119,24 +121,36 @@ int process_exec(void *ctx __attribute__((unused)))
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct pht_proc *proc = traced(tgid);
 
-	if (!proc)
-		return 0;
-	proc->flags &= ~PHT_PROC_ENABLED;
-	event_send(PHT_EV_EXEC, tgid, 0);
+	if (proc)
+		proc->flags &= ~PHT_PROC_ENABLED;
+	if (on_follow_exec(tgid) || proc)
+		event_send(PHT_EV_EXEC, tgid, 0);
 	return 0;
 }
 
 SEC("raw_tp/sched_process_fork")
 int process_fork(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, child_pid, child_tgid;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct task_struct *child = (struct task_struct *)ctx->args[1];
 
-	if (!traced(tgid))
-		return 0;
-	child_pid = BPF_CORE_READ(child, pid);
-	child_tgid = BPF_CORE_READ(child, tgid);
-	if (child_pid == child_tgid)
-		event_send(PHT_EV_FORK, tgid, child_tgid);
+	on_follow_fork(tgid, child, traced(tgid));
+	return 0;
+}
+
+/* At page faults of followed processes: the first thing that a child does is to write to its stack.
+ */
+SEC("perf_event")
+int process_birth(void *ctx __attribute__((unused)))
+{
+	on_follow_birth(bpf_get_current_pid_tgid() >> 32);
+	return 0;
+}
+
+/* A hardware breakpoint that user space has set on a followed process. */
+SEC("perf_event")
+int breakpoint(void *ctx __attribute__((unused)))
+{
+	on_follow_breakpoint(bpf_get_current_pid_tgid() >> 32);
 	return 0;
 }

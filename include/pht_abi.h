@@ -76,7 +76,10 @@ enum pht_domain {
 	X(pending_overflow, "calls nested too deeply to follow")                                   \
 	X(arg_unreadable, "results that could not be read from the target")                        \
 	X(code_gone, "frames whose code was freed before its name was read")                       \
-	X(name_unreadable, "frames whose names could not be read")
+	X(name_unreadable, "frames whose names could not be read")                                 \
+	X(follow_map_full, "processes not followed: table full")                                   \
+	X(process_missed, "processes that ended before they could be traced")                      \
+	X(process_over, "processes not followed, or left out here: too many at a time")
 
 enum pht_loss {
 #define PHT_LOSS_ENUM(name, text) PHT_LOSS_##name,
@@ -201,6 +204,10 @@ enum pht_event_type {
 	PHT_EV_EXIT,	  /* the process is gone */
 	PHT_EV_FORK,	  /* value: tgid of the child */
 	PHT_EV_CODE,	  /* a code object at first sight: struct pht_code_head; value: address */
+	PHT_EV_BORN,	  /* a followed child is about to run for the first time */
+	PHT_EV_ENTRY,	  /* a followed process is at its program's entry point */
+	PHT_EV_READY,	  /* its interpreter has been initialised */
+	PHT_EV_FINI,	  /* its interpreter begins to shut down */
 };
 
 struct pht_event {
@@ -289,6 +296,26 @@ struct pht_proc {
 #define PHT_PROC_MUSL	 (1u << 1) /* no glibc thread descriptor */
 #define PHT_PROC_FAULTS	 (1u << 2) /* page faults are what is sampled */
 
+/*
+ * A process that is followed: from exec to exec, and into its children.  The
+ * hardware breakpoint that user space sets is either on the entry point or on
+ * the word in which the interpreter says that it is initialised.
+ */
+struct pht_follow {
+	__u64 watch;   /* address of that word; 0 = not known (yet) */
+	__u32 flags;   /* PHT_FOLLOW_* */
+	__u32 ready;   /* the word was seen to be non-zero */
+	__u32 stopped; /* a SIGSTOP of ours is in force */
+	__u32 pad;
+};
+
+#define PHT_FOLLOW_FORK	 (1u << 0) /* its children are followed too */
+#define PHT_FOLLOW_STOP	 (1u << 1) /* it is stopped where it executes a program */
+#define PHT_FOLLOW_ENTRY (1u << 2) /* the breakpoint is on the entry point */
+#define PHT_FOLLOW_BIRTH (1u << 3) /* its children are stopped where they begin */
+#define PHT_FOLLOW_NEW	 (1u << 4) /* such a child, before that */
+
+_Static_assert(sizeof(struct pht_follow) == 24, "pht_follow");
 _Static_assert(sizeof(struct pht_frame) == 16, "pht_frame");
 _Static_assert(sizeof(struct pht_stack) == 8 + 16 * PHT_MAX_FRAMES, "pht_stack");
 _Static_assert(sizeof(struct pht_live_key) == 16, "pht_live_key");

@@ -108,7 +108,7 @@ def run(binary, *args):
 def ask_choices(binary, page):
     """What an option may be: the program says so when it is given nonsense."""
     for option in page.options:
-        if option.arg and option.arg not in ("PID", "PID[,PID...]", "FILE"):
+        if option.arg and option.arg not in ("PID", "PID[,PID...]", "FILE", "PATTERN", "PATH"):
             said = run(binary, *page.command.split(), option.name, "?").stderr
             match = re.search(r'"\?" is not one of (.*)', said)
             if match:

@@ -191,16 +191,6 @@ static int add_life(struct groups *gs, struct report *r, const struct symbolizer
 	return 0;
 }
 
-/* No sample among the live blocks says little about less than 3 R bytes: exp(-3) is 5 %. */
-static struct estimate interval_of(const struct estimator *est, u64 sample_interval)
-{
-	struct estimate e = estimate_interval(est);
-
-	if (!est->samples && sample_interval > 1)
-		e.high = 3.0 * sample_interval;
-	return e;
-}
-
 static void fill_row(const struct group *g, const struct aggregate_history *history,
 		     const struct report *r, struct row *row)
 {
@@ -212,7 +202,7 @@ static void fill_row(const struct group *g, const struct aggregate_history *hist
 		.nframes = g->stack->nframes,
 		.truncated = g->stack->truncated,
 		.live = g->est,
-		.live_bytes = interval_of(&g->est, r->sample_interval),
+		.live_bytes = estimate_or_none(&g->est, r->sample_interval),
 		.live_blocks = g->est.blocks,
 		.allocated_bytes = g->allocated_bytes,
 		.allocated_blocks = g->allocated_blocks,
@@ -223,8 +213,8 @@ static void fill_row(const struct group *g, const struct aggregate_history *hist
 		.freed_samples = g->freed_samples,
 		.peak = g->peak,
 		.temporary = g->temporary,
-		.peak_bytes = interval_of(&g->peak, r->sample_interval),
-		.temporary_bytes = interval_of(&g->temporary, r->sample_interval),
+		.peak_bytes = estimate_or_none(&g->peak, r->sample_interval),
+		.temporary_bytes = estimate_or_none(&g->temporary, r->sample_interval),
 		.peak_allocated_bytes = g->peak_allocated_bytes,
 		.peak_allocated_blocks = g->peak_allocated_blocks,
 		.peak_samples = g->peak_samples,
@@ -280,12 +270,12 @@ static int build_rows(const struct groups *gs, struct aggregate_history *history
 		r->samples += g->samples;
 	}
 	qsort(r->rows, r->nrows, sizeof(*r->rows), report_compare_rows);
-	r->live_bytes = interval_of(&total, r->sample_interval);
+	r->live_bytes = estimate_or_none(&total, r->sample_interval);
 	r->live_blocks = total.blocks;
 	r->live_samples = total.samples;
-	r->peak_bytes = interval_of(&peak, r->sample_interval);
+	r->peak_bytes = estimate_or_none(&peak, r->sample_interval);
 	r->peak_blocks = peak.blocks;
-	r->temporary_bytes = interval_of(&temporary, r->sample_interval);
+	r->temporary_bytes = estimate_or_none(&temporary, r->sample_interval);
 	r->temporary_blocks = temporary.blocks;
 	return remember(history, gs, r->duration);
 }

@@ -20,6 +20,7 @@ struct trampoline {
 	struct gotswap *got;   /* NULL: calls of extension modules are not seen */
 	struct probes *probes; /* the caller's */
 	struct probes_links *links;
+	pid_t pid;
 	u32 site;
 	u64 site_ns;	    /* what a hit of it costs */
 	u64 interval, seed; /* as asked */
@@ -29,10 +30,10 @@ struct trampoline {
 
 #define TRAP_NS_MIN 15
 
-static int attach_site(struct trampoline *tr, struct probes *probes, u32 site)
+static int attach_site(struct trampoline *tr, struct probes *probes, u32 site, pid_t pid)
 {
 	return probes_attach_sites(probes, tramp_code_fd(tr->tramp), PHT_SITE_ALLOC(site),
-				   PHT_SITE_FREE(site), tr->links);
+				   PHT_SITE_FREE(site), pid, tr->links);
 }
 
 /*
@@ -46,14 +47,14 @@ static int choose_site(struct trampoline *tr, struct probes *probes)
 	tr->site_ns = UINT64_MAX;
 	for (u32 site = PHT_SITE_NOP1; site <= PHT_SITE_NOP10; site++) {
 		u64 ns;
-		int refused = attach_site(tr, probes, site);
+		int refused = attach_site(tr, probes, site, -1);
 
 		if (!refused)
 			refused = tramp_site_cost(tr->tramp, site, &ns);
 		/* Faster than any trap: taken, but not placed. */
 		if (!refused && ns < TRAP_NS_MIN)
 			refused = -ENOTSUP;
-		probes_detach_sites(tr->links);
+		probes_detach_sites(probes, tr->links);
 		log_debug("site %u: %lld ns a hit", site, refused ? refused : (long long)ns);
 		if (refused && err)
 			err = refused;
@@ -66,12 +67,28 @@ static int choose_site(struct trampoline *tr, struct probes *probes)
 	return err;
 }
 
+/* All pages are alike, and removing probes takes the kernel long: once is enough. */
+static struct {
+	u32 site;
+	u64 ns;
+} best;
+
 static int attach_sites(struct trampoline *tr, struct probes *probes)
 {
-	int err = tr->site ? 0 : choose_site(tr, probes);
+	int err = 0;
 
+	if (!tr->site && best.site) {
+		tr->site = best.site;
+		tr->site_ns = best.ns;
+	} else if (!tr->site) {
+		err = choose_site(tr, probes);
+	}
 	if (!err)
-		err = attach_site(tr, probes, tr->site);
+		err = attach_site(tr, probes, tr->site, tr->pid);
+	if (!err) {
+		best.site = tr->site;
+		best.ns = tr->site_ns;
+	}
 	return err ? err : tramp_set_site(tr->tramp, tr->site);
 }
 
@@ -184,6 +201,7 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 	if (!tr)
 		return log_err_r(-ENOMEM, "out of memory");
 	tr->probes = probes;
+	tr->pid = s->info.pid;
 	tr->interval = opts->sample_interval;
 	tr->seed = opts->seed;
 	s->state = tr;

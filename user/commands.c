@@ -8,7 +8,7 @@
 static const struct command commands[] = {
 	{"pymalloc", cmd_pymalloc}, {"rss", cmd_rss},	  {"census", cmd_census},
 	{"record", cmd_record},	    {"diff", cmd_diff},	  {"report", cmd_report},
-	{"export", cmd_export},	    {"leaks", cmd_leaks},
+	{"export", cmd_export},	    {"leaks", cmd_leaks}, {"run", cmd_run},
 };
 
 const struct command *command_find(const char *name)

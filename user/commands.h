@@ -23,5 +23,6 @@ int cmd_diff(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 
 #endif

@@ -140,6 +140,28 @@ void drain_drop_live(const struct probes *probes, const struct pht_live_key *key
 	bpf_map_delete_elem(probes_map_fd(probes, MAP_LIVE), key);
 }
 
+void drain_forget(const struct probes *probes, const struct drained *d, pid_t pid)
+{
+	const u32 key_of_peak = pid;
+
+	for (size_t i = 0; i < d->nlive; i++)
+		if (d->live[i].key.tgid == (u32)pid)
+			drain_drop_live(probes, &d->live[i].key);
+	for (size_t i = 0; i < d->nlives; i++)
+		if (d->lives[i].key.tgid == (u32)pid)
+			bpf_map_delete_elem(probes_map_fd(probes, MAP_LIVES), &d->lives[i].key);
+	bpf_map_delete_elem(probes_map_fd(probes, MAP_PEAKS), &key_of_peak);
+	/* A stack's id holds the process. */
+	for (size_t i = 0; i < d->nsites; i++) {
+		const struct pht_site_key *key = &d->sites[i].key;
+
+		if (key->tgid != (u32)pid)
+			continue;
+		bpf_map_delete_elem(probes_map_fd(probes, MAP_SITES), key);
+		bpf_map_delete_elem(probes_map_fd(probes, MAP_STACKS), &key->stack_id);
+	}
+}
+
 struct drain_events {
 	struct ring_buffer *ring;
 	drain_event_fn fn;

@@ -40,6 +40,8 @@ int drain_peak(const struct probes *probes, u32 tgid, struct pht_peak *out);
 
 /* One stack by id; -ENOENT when it was never stored. */
 int drain_stack(const struct probes *probes, u64 stack_id, struct pht_stack *out);
+/* Delete what d holds of one process from the kernel's tables: nobody will ask for it again. */
+void drain_forget(const struct probes *probes, const struct drained *d, pid_t pid);
 /* A tracked block turned out to be gone. */
 void drain_drop_live(const struct probes *probes, const struct pht_live_key *key);
 

@@ -137,3 +137,13 @@ struct estimate estimate_blocks(const struct estimator *e, double least_slope)
 	/* Third moment: (1 - p) (1 - 2p) is (1 - p)^2 - (1 - p) p. */
 	return interval(e->blocks, var, slope, slope - 1, fmin((double)e->samples, e->blocks));
 }
+
+/* No sample among the live blocks says little about less than 3 R bytes: exp(-3) is 5 %. */
+struct estimate estimate_or_none(const struct estimator *e, u64 sample_interval)
+{
+	struct estimate interval = estimate_interval(e);
+
+	if (!e->samples && sample_interval > 1)
+		interval.high = 3.0 * sample_interval;
+	return interval;
+}

@@ -33,4 +33,7 @@ struct estimate estimate_blocks(const struct estimator *e, double least_slope);
 /* The estimate and its 95 % interval; low is never under e->seen. */
 struct estimate estimate_interval(const struct estimator *e);
 
+/* The same where 0 samples are no proof of 0 bytes. */
+struct estimate estimate_or_none(const struct estimator *e, u64 sample_interval);
+
 #endif

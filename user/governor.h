@@ -24,6 +24,8 @@ void governor_close(struct governor *g);
  */
 int governor_admit(struct governor *g, struct probes *probes, struct session *s, size_t n,
 		   bool narrow);
+/* Processes have come or gone: what was measured before says nothing about those. */
+void governor_reset(struct governor *g);
 /* Every second.  Sessions that cannot be kept within the budget are ended. */
 void governor_tick(struct governor *g, struct probes *probes, struct session *s, size_t n);
 

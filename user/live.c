@@ -31,8 +31,8 @@ struct live {
 
 bool live_possible(const struct opts *opts)
 {
-	return !opts->plain && opts->metric == METRIC_LIVE && !opts->json && !opts->output &&
-	       live_term_usable();
+	return !opts->plain && !opts->merge && !opts->follow && !choose_any(&opts->choose) &&
+	       opts->metric == METRIC_LIVE && !opts->json && !opts->output && live_term_usable();
 }
 
 static int draw(struct live *l)

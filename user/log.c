@@ -76,7 +76,29 @@ static void emit(const char *tag, const char *fmt, va_list ap)
 		va_end(ap);                                                                        \
 	}
 
-DEFINE_LOG(log_error, 0, "")
+static __thread char *captured;
+static __thread size_t captured_len;
+
+void log_capture(char *buf, size_t len)
+{
+	captured = buf;
+	captured_len = len;
+	if (buf)
+		*buf = '\0';
+}
+
+void log_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (captured)
+		vsnprintf(captured, captured_len, fmt, ap);
+	else
+		emit("", fmt, ap);
+	va_end(ap);
+}
+
 DEFINE_LOG(log_warn, 0, "warning: ")
 DEFINE_LOG(log_info, 1, "")
 DEFINE_LOG(log_debug, 2, "debug: ")

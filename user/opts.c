@@ -15,16 +15,28 @@ enum {
 	OPT_GROUP_BY,
 	OPT_COLLECTOR,
 	OPT_MAX_OVERHEAD,
+	OPT_FOLLOW,
+	OPT_MERGE,
+	OPT_COMM,
+	OPT_CGROUP,
+	OPT_ALL,
 	OPT_PLAIN,
 	OPT_VERSION,
 	OPT_PEAK,
-	OPT_TEMPORARY
+	OPT_TEMPORARY,
 };
 
 static const char short_options[] = ":p:d:i:n:R:f:o:vh";
+/* Those of the program that is started are not ours. */
+static const char run_short_options[] = "+:p:d:i:n:R:f:o:vh";
 
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
+	{"comm", required_argument, NULL, OPT_COMM},
+	{"cgroup", required_argument, NULL, OPT_CGROUP},
+	{"all", no_argument, NULL, OPT_ALL},
+	{"follow", no_argument, NULL, OPT_FOLLOW},
+	{"merge", no_argument, NULL, OPT_MERGE},
 	{"duration", required_argument, NULL, 'd'},
 	{"interval", required_argument, NULL, 'i'},
 	{"top", required_argument, NULL, 'n'},
@@ -72,6 +84,7 @@ static const char help_text[] =
 	"is not restarted and nothing is installed in it.  Ctrl-C ends with a final report.\n"
 	"\n"
 	"Commands:\n"
+	"  run                          start a program and trace it from its beginning\n"
 	"  check                        can this host run it: line by line, exit 1 if not\n"
 	"  leaks                        what grows, and how sure that is\n"
 	"  record, report, diff, export a capture to a file, and what to make of it\n"
@@ -82,10 +95,15 @@ static const char help_text[] =
 	"\n"
 	"What to trace:\n"
 	"  -p, --pid PID[,PID...]       process to trace; may be repeated\n"
+	"      --comm PATTERN           Python processes by name, those that come later, too\n"
+	"      --cgroup PATH            those in this control group (v2) and below it\n"
+	"      --all                    every Python process; at most 256 at a time\n"
+	"      --follow                 trace the processes that it forks, and what it executes\n"
 	"  -d, --duration TIME          stop after TIME: 10, 1.5, 90s, 2m, 1h (default: at "
 	"Ctrl-C)\n"
 	"\n"
 	"The report:\n"
+	"      --merge                  one report of all processes together\n"
 	"  -i, --interval TIME          refresh every TIME (default 2)\n"
 	"  -n, --top N                  rows of the table (default 20)\n"
 	"      --group-by WHAT          traceback, line, function or file (default line)\n"
@@ -119,8 +137,53 @@ static const char help_text[] =
 	"  sudo pyheaptrace -p 4242 --group-by traceback -n 5\n"
 	"                                                the five heaviest call stacks\n"
 	"  sudo pyheaptrace -p 4242 -R 64K               finer, for small heaps\n"
+	"  sudo pyheaptrace -p 4242 --follow --merge     a server and its workers\n"
+	"  sudo pyheaptrace --comm 'gunicorn*' -d 60     all processes of that name\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 wrong usage.\n";
+
+static const char run_help_text[] =
+	"Usage: pyheaptrace run [options] -- PROGRAM [ARGUMENT...]\n"
+	"\n"
+	"Starts a program and traces its Python from the moment that the interpreter is ready.\n"
+	"The report is made when the interpreter begins to shut down, and printed to standard\n"
+	"error when the program has ended.  Signals are passed on to it, its standard streams\n"
+	"are untouched, and its exit status is that of pyheaptrace.\n"
+	"\n"
+	"What to trace:\n"
+	"      --follow                 trace the processes that it forks, too\n"
+	"  -d, --duration TIME          trace for TIME: 10, 1.5, 90s, 2m, 1h (default: to its\n"
+	"                               end); the program runs on\n"
+	"\n"
+	"The report:\n"
+	"      --merge                  one report of all processes together\n"
+	"  -n, --top N                  rows of the table (default 20)\n"
+	"      --group-by WHAT          traceback, line, function or file (default line)\n"
+	"      --peak                   what was live when most was, instead of what is now\n"
+	"      --temporary[=MS]         what was freed again within MS milliseconds (default 10)\n"
+	"  -f, --format FORMAT          text or json (default text)\n"
+	"  -o, --output FILE            write to FILE instead of standard error\n"
+	"\n"
+	"How it samples:\n"
+	"  -R, --sample-interval BYTES  one sample per BYTES allocated, on average: 4096, 512K,\n"
+	"                               1M; 1 = every allocation (default 512K)\n"
+	"      --seed N                 seed of the sampling, for runs that can be repeated\n"
+	"      --collector NAME         auto, trampoline, probe or growth (default auto)\n"
+	"      --max-overhead PCT       refuse or narrow rather than slow the program down by\n"
+	"                               more than PCT percent (default 5)\n"
+	"\n"
+	"Other:\n"
+	"  -v, --verbose                say what is being done; twice: in detail\n"
+	"  -h, --help                   print this\n"
+	"\n"
+	"Examples:\n"
+	"  sudo pyheaptrace run -- python3 report.py --month 11\n"
+	"  sudo pyheaptrace run -R 64K -o heap.txt -- python3 -m pytest tests\n"
+	"  sudo pyheaptrace run --follow --merge -f json -o heap.json -- gunicorn shop:app\n"
+	"\n"
+	"Exit status: that of the program, 128 and the number of the signal that ended it; 125\n"
+	"pyheaptrace failed, 126 the program could not be executed, 127 it was not found, 2 wrong\n"
+	"usage.\n";
 
 static const struct opts defaults = {
 	.command = CMD_TRACE,
@@ -219,8 +282,23 @@ static int set_option(int c, struct opts *opts)
 	case OPT_VERSION:
 		puts("pyheaptrace " PHT_VERSION);
 		return 1;
+	case OPT_COMM:
+		opts->choose.comm = optarg;
+		return *optarg ? 0 : log_err_r(-EINVAL, "%s: the value is empty", name);
+	case OPT_CGROUP:
+		opts->choose.cgroup = optarg;
+		return *optarg ? 0 : log_err_r(-EINVAL, "%s: the value is empty", name);
+	case OPT_ALL:
+		opts->choose.all = true;
+		return 0;
+	case OPT_FOLLOW:
+		opts->follow = true;
+		return 0;
+	case OPT_MERGE:
+		opts->merge = true;
+		return 0;
 	default:
-		fputs(help_text, stdout);
+		fputs(opts->command == CMD_RUN ? run_help_text : help_text, stdout);
 		return 1;
 	}
 }
@@ -276,11 +354,34 @@ static int set_command(int argc, char **argv, struct opts *opts)
 		return log_err_r(-EINVAL, "\"%s\": a process is given as -p %s", word, word);
 	if (optind < argc)
 		return log_err_r(-EINVAL, "\"%s\": unexpected argument (see --help)", word);
-	if (opts->command == CMD_CHECK && opts->npids)
+	if (opts->command == CMD_CHECK && (opts->npids || choose_any(&opts->choose)))
 		return log_err_r(-EINVAL, "check: takes no process (see --help)");
-	if (opts->command == CMD_TRACE && !opts->npids)
+	if (opts->command == CMD_TRACE && !opts->npids && !choose_any(&opts->choose))
 		return log_err_r(-EINVAL, "no process given; usage: pyheaptrace -p PID [options] "
 					  "(see pyheaptrace --help)");
+	return 0;
+}
+
+static int check_together(const struct opts *opts)
+{
+	if (opts->merge && opts->metric == METRIC_PEAK)
+		return log_err_r(-EINVAL, "--merge: processes have their peaks at different times "
+					  "(--peak goes without)");
+	if (opts->flame &&
+	    (opts->command == CMD_RUN || opts->merge || opts->follow || choose_any(&opts->choose)))
+		return log_err_r(-EINVAL,
+				 "--format: a flame graph is of one process that runs (-p)");
+	return 0;
+}
+
+static int set_program(int argc, char **argv, struct opts *opts)
+{
+	if (opts->npids || choose_any(&opts->choose))
+		return log_err_r(-EINVAL, "run: takes no process, it starts one (see --help)");
+	if (optind >= argc)
+		return log_err_r(-EINVAL, "run: which program? usage: pyheaptrace run [options] -- "
+					  "PROGRAM [ARGUMENT...]");
+	opts->argv = argv + optind;
 	return 0;
 }
 
@@ -290,21 +391,28 @@ static int parse(int argc, char **argv, struct opts *opts)
 
 	opterr = 0;
 	optind = 0; /* start over, permutation included */
-	while ((c = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv,
+				opts->command == CMD_RUN ? run_short_options : short_options,
+				long_options, NULL)) != -1) {
 		if (c == '?' || c == ':')
 			return bad_option(c, argv);
 		err = set_option(c, opts);
 		if (err)
 			return err;
 	}
-	return set_command(argc, argv, opts);
+	err = check_together(opts);
+	if (err)
+		return err;
+	return opts->command == CMD_RUN ? set_program(argc, argv, opts)
+					: set_command(argc, argv, opts);
 }
 
-int opts_parse(int argc, char **argv, struct opts *out)
+static int parse_as(enum opts_command command, int argc, char **argv, struct opts *out)
 {
 	struct opts opts = defaults;
 	int err;
 
+	opts.command = command;
 	err = parse(argc, argv, &opts);
 	if (err) {
 		opts_free(&opts);
@@ -312,6 +420,16 @@ int opts_parse(int argc, char **argv, struct opts *out)
 	}
 	*out = opts;
 	return 0;
+}
+
+int opts_parse(int argc, char **argv, struct opts *out)
+{
+	return parse_as(CMD_TRACE, argc, argv, out);
+}
+
+int opts_parse_run(int argc, char **argv, struct opts *out)
+{
+	return parse_as(CMD_RUN, argc, argv, out);
 }
 
 void opts_free(struct opts *opts)

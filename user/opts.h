@@ -3,9 +3,10 @@
 #ifndef PHT_OPTS_H
 #define PHT_OPTS_H
 
+#include "choose.h"
 #include "report.h"
 
-enum opts_command { CMD_TRACE, CMD_CHECK };
+enum opts_command { CMD_TRACE, CMD_CHECK, CMD_RUN };
 enum opts_collector { COLLECT_AUTO, COLLECT_TRAMPOLINE, COLLECT_PROBE, COLLECT_GROWTH };
 
 struct opts {
@@ -29,6 +30,10 @@ struct opts {
 	enum opts_collector collector;
 	double max_overhead; /* percent */
 	int verbose;
+	struct choose_rule choose; /* further processes */
+	bool follow;		   /* children of those traced, too */
+	bool merge;		   /* one report of all processes */
+	char *const *argv;	   /* a program to start and trace, or NULL */
 };
 
 /*
@@ -36,6 +41,8 @@ struct opts {
  * -EINVAL: one line was logged, exit 2.
  */
 int opts_parse(int argc, char **argv, struct opts *out);
+/* The same for "run", with argv[0] that word; out->argv points into argv. */
+int opts_parse_run(int argc, char **argv, struct opts *out);
 void opts_free(struct opts *opts);
 
 #define OPTS_TEMPORARY 0.01 /* the default */

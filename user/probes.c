@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "bpfsys.h"
+#include "later.h"
 #include "log.h"
 #include "probe_maps.h"
 #include "probe_style.h"
@@ -18,6 +19,7 @@
 struct probes {
 	struct pyheaptrace_bpf *skel;
 	enum attach_style style;
+	struct later *later; /* removes probes */
 };
 
 struct probes_links {
@@ -75,6 +77,7 @@ int probes_open(const struct probes_config *config, struct probes **out)
 		return log_err_r(-ENOMEM, "out of memory");
 	/* Kernels before 5.11 charge maps to this limit. */
 	setrlimit(RLIMIT_MEMLOCK, &memlock);
+	probes->later = later_new();
 	probes->style = probe_style_choose(config->host);
 	probes->skel = pyheaptrace_bpf__open();
 	if (!probes->skel) {
@@ -112,6 +115,7 @@ void probes_close(struct probes *probes)
 {
 	if (!probes)
 		return;
+	later_free(probes->later);
 	pyheaptrace_bpf__destroy(probes->skel);
 	free(probes);
 }
@@ -260,15 +264,35 @@ int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
 	return 0;
 }
 
-void probes_detach_sites(struct probes_links *links)
+static void remove_probes(void *arg)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(links->sites); i++) {
+	struct probes_links *links = arg;
+
+	for (size_t i = 0; i < ARRAY_SIZE(links->sites); i++)
 		bpf_link__destroy(links->sites[i]);
+	for (size_t i = 0; i < links->nfds; i++)
+		close(links->fds[i]);
+	for (size_t i = 0; i < links->nperf; i++)
+		bpf_link__destroy(links->perf[i]);
+	free(links);
+}
+
+void probes_detach_sites(struct probes *probes, struct probes_links *links)
+{
+	struct probes_links *old = calloc(1, sizeof(*old));
+
+	if (old) {
+		memcpy(old->sites, links->sites, sizeof(old->sites));
+		later_do(probes->later, remove_probes, old);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(links->sites); i++) {
+		if (!old)
+			bpf_link__destroy(links->sites[i]);
 		links->sites[i] = NULL;
 	}
 }
 
-int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 free_offset,
+int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 free_offset, pid_t pid,
 			struct probes_links *links)
 {
 	const u64 offsets[] = {alloc_offset, free_offset};
@@ -277,15 +301,15 @@ int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 fre
 	DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, opts);
 	char path[32];
 
-	/* A perf link: cheaper a hit than uprobe_multi, and the memfd is the target's alone. */
+	/* A perf link: cheaper a hit than uprobe_multi. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	for (size_t i = 0; i < ARRAY_SIZE(offsets); i++) {
 		links->sites[i] =
-			bpf_program__attach_uprobe_opts(progs[i], -1, path, offsets[i], &opts);
+			bpf_program__attach_uprobe_opts(progs[i], pid, path, offsets[i], &opts);
 		if (!links->sites[i]) {
 			int err = -errno;
 
-			probes_detach_sites(links);
+			probes_detach_sites(probes, links);
 			return err;
 		}
 	}
@@ -311,14 +335,9 @@ void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
 {
 	u32 key = pid;
 
-	if (links)
-		probes_detach_sites(links);
-	for (size_t i = 0; links && i < links->nfds; i++)
-		close(links->fds[i]);
-	for (size_t i = 0; links && i < links->nperf; i++)
-		bpf_link__destroy(links->perf[i]);
-	free(links);
 	bpf_map_delete_elem(probes_map_fd(probes, MAP_PROCS), &key);
+	if (links)
+		later_do(probes->later, remove_probes, links);
 }
 
 int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out)
@@ -343,6 +362,16 @@ int probes_attach_self(const struct probes *probes, u64 addr, struct probes_link
 	links->nperf = 1;
 	*out = links;
 	return 0;
+}
+
+struct bpf_program *probes_breakpoint_program(const struct probes *probes)
+{
+	return probes->skel->progs.breakpoint;
+}
+
+struct bpf_program *probes_birth_program(const struct probes *probes)
+{
+	return probes->skel->progs.process_birth;
 }
 
 void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns)
@@ -377,6 +406,7 @@ int probes_map_fd(const struct probes *probes, enum probes_map map)
 		[MAP_LIVES] = probes->skel->maps.lives,
 		[MAP_EVENTS] = probes->skel->maps.events,
 		[MAP_COUNTERS] = probes->skel->maps.counters,
+		[MAP_FOLLOW] = probes->skel->maps.follow,
 	};
 
 	return bpf_map__fd(maps[map]);

@@ -28,25 +28,32 @@ struct probes_links; /* the probes of one process */
 int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
 		  struct probes_links **out);
 /*
- * Add the trampoline's sites, at offsets of the file behind fd, to links.
+ * Add the trampoline's sites, at offsets of the file behind fd, to links.  pid:
+ * of one process only, since children share the file with their parent; -1: of all.
  * -errno without a message: the caller may try another kind of site.
  */
-int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 free_offset,
+int probes_attach_sites(struct probes *probes, int fd, u64 alloc_offset, u64 free_offset, pid_t pid,
 			struct probes_links *links);
 /* Trace a process by sites alone, or change how; *out has no probes yet. */
 int probes_attach_none(struct probes *probes, pid_t pid, const struct pht_proc *proc,
 		       struct probes_links **out);
 /* What BPF itself samples in a process that is traced: one in so many bytes from now on. */
 int probes_set_interval(struct probes *probes, pid_t pid, u64 interval);
-/* Remove those two again. */
-void probes_detach_sites(struct probes_links *links);
+/* Remove those two again, in the background. */
+void probes_detach_sites(struct probes *probes, struct probes_links *links);
 /* Trace page faults of a process.  0, or -errno after one line. */
 int probes_attach_faults(struct probes *probes, pid_t pid, const struct pht_proc *proc);
-/* Remove them and forget the process's configuration; links may be NULL. */
+/*
+ * Forget the process's configuration, so that probes have no effect any more,
+ * and have them removed in the background; links may be NULL.
+ */
 void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links);
 
 /* A probe on a function of our own at its run-time address.  Detach with pid 0. */
 int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out);
+/* The programs for events of followed processes (breakpoint.h). */
+struct bpf_program *probes_breakpoint_program(const struct probes *probes);
+struct bpf_program *probes_birth_program(const struct probes *probes);
 /* How often and for how many ns all probe programs have run (guard.h turns that on). */
 void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns);
 
@@ -60,6 +67,7 @@ enum probes_map {
 	MAP_LIVES,
 	MAP_EVENTS,
 	MAP_COUNTERS,
+	MAP_FOLLOW,
 };
 int probes_map_fd(const struct probes *probes, enum probes_map map);
 

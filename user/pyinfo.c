@@ -244,6 +244,32 @@ int pyinfo_examine(pid_t pid, struct pyinfo *out)
 	return err;
 }
 
+int pyinfo_find_initialized(pid_t pid, u64 *addr)
+{
+	struct pyobjects objects = {0};
+	struct proc_maps maps = {0};
+	int err = proc_maps_read(pid, &maps);
+	u64 found = 0;
+
+	if (!err)
+		err = pyobjects_find(pid, &maps, &objects);
+	for (size_t i = 0; !err && i < objects.n; i++) {
+		struct pyinfo trial = {.pid = pid};
+
+		if (try_object(&trial, &objects.v[i]))
+			continue;
+		found = trial.runtime + pyoffsets_initialized(trial.version, &trial.off);
+		break;
+	}
+	if (!err && !found)
+		err = objects.n || objects.other != PY_OTHER_NONE ? -ENOTSUP : -ENOEXEC;
+	if (!err)
+		*addr = found;
+	pyobjects_free(&objects);
+	proc_maps_free(&maps);
+	return err;
+}
+
 void pyinfo_free(struct pyinfo *info)
 {
 	free(info->object_path);

@@ -62,6 +62,12 @@ struct pyinfo {
  * supported: names it and what is supported).
  */
 int pyinfo_examine(pid_t pid, struct pyinfo *out);
+/*
+ * Where the interpreter of a process says whether it is initialised, also of
+ * one that has not begun yet.  Logs nothing.  0, -ENOEXEC (no Python in it, or
+ * not yet), -ENOTSUP (one that we do not know), -ESRCH, -EPERM.
+ */
+int pyinfo_find_initialized(pid_t pid, u64 *addr);
 void pyinfo_free(struct pyinfo *info);
 const char *py_alloc_mode_name(enum py_alloc_mode mode);
 

@@ -317,6 +317,12 @@ int pyoffsets_fill(u32 version_hex, bool free_threaded, const u8 *debug_offsets,
 	return 0;
 }
 
+u32 pyoffsets_initialized(u32 version_hex, const struct pht_pyoffsets *off)
+{
+	/* The int before the pointer; from 3.11 on there is padding between them. */
+	return off->rt_finalizing - (version_hex >= 0x030b0000 ? 8 : 4);
+}
+
 int pyoffsets_pymalloc(u32 version_hex, u32 *pool_size, u32 *arena_size)
 {
 	u32 minor = minor_of(version_hex);

@@ -24,6 +24,8 @@ int pyoffsets_debug_head(const u8 *debug_offsets, size_t len, u32 *version_hex,
  */
 int pyoffsets_fill(u32 version_hex, bool free_threaded, const u8 *debug_offsets, size_t len,
 		   struct pht_pyoffsets *out);
+/* Where _PyRuntime says (int) that the interpreter is initialised, given a filled off. */
+u32 pyoffsets_initialized(u32 version_hex, const struct pht_pyoffsets *off);
 /* pymalloc's pool and arena sizes in bytes.  0 or -ENOTSUP. */
 int pyoffsets_pymalloc(u32 version_hex, u32 *pool_size, u32 *arena_size);
 

@@ -92,12 +92,23 @@ struct report_before {
 	size_t ntypes;
 };
 
+/* One of the processes of a merged report. */
+struct report_process {
+	pid_t pid;
+	char comm[32];
+	char python_version[16];
+	double duration;
+	u64 rss;
+	struct estimate live_bytes;
+	const char *end_reason; /* NULL: it runs */
+};
+
 enum group_by { GROUP_TRACEBACK, GROUP_LINE, GROUP_FUNCTION, GROUP_FILE };
 
 struct symbolizer;
 
 struct report {
-	pid_t pid;
+	pid_t pid; /* 0 in a merged report */
 	char comm[32];
 	char python_version[16];
 	const char *collector; /* "probe", "trampoline", "growth" */
@@ -125,6 +136,9 @@ struct report {
 	struct life_hist lives;	  /* of all rows */
 	u64 calls, frees;	  /* probe hits */
 	u64 losses[PHT_LOSS_NR];
+	u64 own_losses[PHT_LOSS_NR]; /* the part of them that is not of all processes together */
+	const struct report_process *processes; /* owned; of a merged report, or NULL */
+	size_t nprocesses;
 	enum group_by group_by;
 	bool by_domain; /* rows of different domains are kept apart */
 	/* Resolves stack ids of the records it was made from; NULL where there are none. */
@@ -146,6 +160,8 @@ struct report_style {
 /* One format each; 0 or -errno of the stream. */
 int report_text(FILE *out, const struct report *r, const struct report_style *style);
 int report_json(FILE *out, const struct report *r);
+/* One line of a process of which there is nothing to tell but r->end_reason. */
+int report_text_reason(FILE *out, const struct report *r);
 
 /*
  * Show another metric in the place of what is live: rows are sorted by it,

@@ -223,6 +223,38 @@ static struct object make_losses(const struct report *r)
 	return o;
 }
 
+static struct object make_process(const struct report_process *p)
+{
+	struct object o = object_new();
+
+	add_u64(&o, "pid", (u64)p->pid);
+	add_text(&o, "comm", p->comm);
+	add_text(&o, "python_version", p->python_version);
+	add_fraction(&o, "duration_seconds", p->duration, "%.3f");
+	add_u64(&o, "rss_bytes", p->rss);
+	add_estimate(&o, &p->live_bytes);
+	add_text(&o, "end_reason", p->end_reason);
+	return o;
+}
+
+static void add_processes(struct object *o, const struct report *r)
+{
+	struct json_object *list;
+
+	if (!r->processes) {
+		add_null(o, "processes");
+		return;
+	}
+	list = json_object_new_array();
+	for (size_t i = 0; i < r->nprocesses && list; i++) {
+		struct object p = make_process(&r->processes[i]);
+
+		o->failed |= p.failed;
+		json_object_array_add(list, p.json);
+	}
+	add(o, "processes", list);
+}
+
 /* Everything but the sites. */
 static struct object make_head(const struct report *r)
 {
@@ -234,9 +266,16 @@ static struct object make_head(const struct report *r)
 	};
 	struct object o = object_new();
 
-	add_u64(&o, "pid", (u64)r->pid);
-	add_text(&o, "comm", r->comm);
-	add_text(&o, "python_version", r->python_version);
+	if (r->processes) {
+		add_null(&o, "pid");
+		add_null(&o, "comm");
+		add_null(&o, "python_version");
+	} else {
+		add_u64(&o, "pid", (u64)r->pid);
+		add_text(&o, "comm", r->comm);
+		add_text(&o, "python_version", r->python_version);
+	}
+	add_processes(&o, r);
 	add_text(&o, "collector", r->collector);
 	add_text(&o, "written_to_target", r->wrote && *r->wrote ? r->wrote : NULL);
 	if (r->overhead >= 0)

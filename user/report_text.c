@@ -15,12 +15,29 @@ static const char *plural(u64 n)
 	return n == 1 ? "" : "s";
 }
 
+static void print_merged_title(struct paint *p, const struct report *r)
+{
+	char text[64 + UNITS_MAX], seconds[UNITS_MAX];
+
+	snprintf(text, sizeof(text), "%zu process%s", r->nprocesses,
+		 r->nprocesses == 1 ? "" : "es");
+	paint_text(p, INK_BOLD, text);
+	snprintf(text, sizeof(text), " together  %s%s", units_seconds(seconds, r->duration),
+		 r->final ? ", final report" : "");
+	paint_text(p, INK_PLAIN, text);
+	paint_end_line(p);
+}
+
 static void print_title(struct paint *p, const struct report *r)
 {
 	char comm[4 * sizeof(r->comm) + 1], version[4 * sizeof(r->python_version) + 1];
 	char text[sizeof(comm) + sizeof(version) + 64], cut[sizeof(text) + 8], seconds[UNITS_MAX];
 	int name;
 
+	if (r->processes) {
+		print_merged_title(p, r);
+		return;
+	}
 	escape_text(comm, sizeof(comm), *r->comm ? r->comm : "?", p->ascii);
 	escape_text(version, sizeof(version), r->python_version, p->ascii);
 	name = escape_clip(cut, sizeof(cut), comm, p->width / 2, CLIP_RIGHT, p->glyphs->ellipsis);
@@ -176,6 +193,30 @@ static void print_header(struct paint *p, const struct report *r)
 	paint_end_line(p);
 }
 
+/* As many as there may be rows. */
+static void print_processes(struct paint *p, const struct report *r)
+{
+	size_t shown = r->nprocesses < r->top ? r->nprocesses : r->top;
+	char live[UNITS_MAX], rss[UNITS_MAX], text[512];
+
+	if (!r->processes)
+		return;
+	for (size_t i = 0; i < shown; i++) {
+		const struct report_process *one = &r->processes[i];
+
+		snprintf(text, sizeof(text), "%7d %-15s %10s live, RSS %s%s%s", one->pid, one->comm,
+			 units_bytes(live, one->live_bytes.value, false),
+			 units_bytes(rss, (double)one->rss, false), one->end_reason ? "; " : "",
+			 one->end_reason ? one->end_reason : "");
+		paint_wrapped(p, i ? "" : "processes", LABEL, INK_PLAIN, text);
+	}
+	if (shown < r->nprocesses) {
+		snprintf(text, sizeof(text), "... %zu more", r->nprocesses - shown);
+		paint_wrapped(p, "", LABEL, INK_PLAIN, text);
+	}
+	paint_end_line(p);
+}
+
 static u64 lost(const struct report *r)
 {
 	u64 n = 0;
@@ -269,6 +310,7 @@ static int make_header(struct part *part, const struct report *r, const struct r
 	if (err)
 		return err;
 	print_header(&part->paint, r);
+	print_processes(&part->paint, r);
 	return part_close(part);
 }
 
@@ -337,4 +379,15 @@ int report_text(FILE *out, const struct report *r, const struct report_style *st
 	for (int i = 0; i < 3; i++)
 		free(parts[i].text);
 	return err;
+}
+
+int report_text_reason(FILE *out, const struct report *r)
+{
+	char comm[4 * sizeof(r->comm) + 1], why[1024];
+
+	escape_text(comm, sizeof(comm), r->comm, false);
+	escape_text(why, sizeof(why), r->end_reason, false);
+	errno = 0;
+	fprintf(out, "%7d %-15s %s\n", r->pid, comm, why);
+	return ferror(out) ? -(errno ? errno : EIO) : 0;
 }

@@ -99,6 +99,9 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 
 void session_tick(struct session *s, struct probes *probes)
 {
+	/* When it has exited it is too late to ask. */
+	if (s->ended == 0)
+		proc_rss(s->info.pid, &s->rss);
 	if (s->collector && s->collector->tick)
 		s->collector->tick(s, probes);
 }
@@ -131,6 +134,9 @@ void session_free(struct session *s, struct probes *probes)
 	symbolizer_free(s->sym);
 	aggregate_history_free(&s->history);
 	pyinfo_free(&s->info);
+	if (s->last)
+		free(s->last->rows);
+	free(s->last);
 	*s = (struct session){.pidfd = -1};
 }
 
@@ -153,10 +159,9 @@ static void resolve_missing(struct session *s, const struct probes *probes, cons
 	}
 }
 
-int session_report(struct session *s, const struct probes *probes, const struct drained *d,
-		   const struct opts *opts, struct report *r)
+static int make_report(struct session *s, const struct probes *probes, const struct drained *d,
+		       const struct opts *opts, bool alive, struct report *r)
 {
-	bool alive = s->ended == 0;
 	AUTO_FREE struct live_use *uses = calloc(d->nlive + 1, sizeof(*uses));
 	struct pht_peak peak;
 	bool has_peak;
@@ -193,10 +198,11 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 	};
 	memcpy(r->comm, s->comm, sizeof(r->comm));
 	memcpy(r->python_version, s->info.version_str, sizeof(r->python_version));
-	memcpy(r->losses, d->losses, sizeof(r->losses));
-	symbolizer_losses(s->sym, r->losses);
+	symbolizer_losses(s->sym, r->own_losses);
 	if (s->collector && s->collector->losses)
-		s->collector->losses(s, r->losses);
+		s->collector->losses(s, r->own_losses);
+	for (int i = 0; i < PHT_LOSS_NR; i++)
+		r->losses[i] = d->losses[i] + r->own_losses[i];
 	err = aggregate(d, uses, s->info.pid, has_peak ? &peak : NULL, s->sym, &s->history, r);
 	if (err)
 		return log_err_r(err, "out of memory");
@@ -206,4 +212,54 @@ int session_report(struct session *s, const struct probes *probes, const struct 
 		s->metric_missed = true;
 	}
 	return 0;
+}
+
+/* Its own copy of the rows: they are freed with each report. */
+static int repeat_last(const struct session *s, struct report *r)
+{
+	size_t size = s->last->nrows * sizeof(*s->last->rows);
+	struct row *rows = malloc(size ? size : 1);
+
+	if (!rows)
+		return log_err_r(-ENOMEM, "out of memory");
+	if (size)
+		memcpy(rows, s->last->rows, size);
+	*r = *s->last;
+	r->rows = rows;
+	r->coverage = s->coverage;
+	r->wrote = s->wrote;
+	return 0;
+}
+
+int session_report(struct session *s, const struct probes *probes, const struct drained *d,
+		   const struct opts *opts, struct report *r)
+{
+	bool alive = s->ended == 0;
+
+	if (s->last)
+		return repeat_last(s, r);
+	return make_report(s, probes, d, opts, alive, r);
+}
+
+int session_archive(struct session *s, const struct probes *probes, const struct opts *opts)
+{
+	AUTO_FREE struct report *r = calloc(1, sizeof(*r));
+	struct drained d;
+	int err;
+
+	if (s->last)
+		return 0;
+	if (!r)
+		return log_err_r(-ENOMEM, "out of memory");
+	err = drain_tables(probes, &d);
+	if (err)
+		return err;
+	err = session_report(s, probes, &d, opts, r);
+	if (!err) {
+		drain_forget(probes, &d, s->info.pid);
+		r->final = true;
+		s->last = TAKE_PTR(r);
+	}
+	drained_free(&d);
+	return err;
 }

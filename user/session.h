@@ -31,6 +31,7 @@ struct session {
 	double ended;		/* 0 while it is being traced */
 	const char *end_reason; /* why tracing ended by itself, or NULL */
 	u64 rss;		/* last seen */
+	struct report *last;	/* owned; the report that stays when the tables are emptied of it */
 	bool metric_missed;	/* said that what is to be shown is not known */
 };
 
@@ -56,5 +57,11 @@ void session_on_stack(struct session *s, const struct probes *probes, u64 stack_
 /* Fill a report from the drained tables.  Free r->rows afterwards.  0 or -errno. */
 int session_report(struct session *s, const struct probes *probes, const struct drained *d,
 		   const struct opts *opts, struct report *r);
+
+/*
+ * Make the report that all later ones repeat, and give what it was made from
+ * back to the kernel's tables.  For a process that has ended.
+ */
+int session_archive(struct session *s, const struct probes *probes, const struct opts *opts);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "trace.h"
+#include "trace_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,37 +10,18 @@
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
-#include "governor.h"
 #include "log.h"
 #include "progress.h"
 #include "report_style.h"
 #include "report_units.h"
-#include "session.h"
 
 #define FIRST_TICK 0.1
 
-struct trace {
-	const struct opts *opts;
-	const struct trace_sink *sink;	   /* NULL: print to out */
-	const struct trace_screen *screen; /* or NULL */
-	struct probes *probes;
-	struct drain_events *events;
-	struct governor governor;
-	struct session *sessions; /* owned */
-	size_t nsessions;
-	size_t ended; /* of them, when the screen was last told */
-	FILE *out;
-	bool tty;
-	double end; /* CLOCK_MONOTONIC seconds, where there is a duration */
-	int epoll, signals, refresh, deadline, tick; /* fds */
-	double next_tick; /* seconds from one tick to the next: short ones first */
-	bool stop;
-};
-
-static struct session *session_of(struct trace *t, u32 tgid)
+struct session *trace_session_of(struct trace *t, u32 tgid)
 {
+	/* A pid may come twice: for what a process was before it executed another program. */
 	for (size_t i = 0; i < t->nsessions; i++)
-		if ((u32)t->sessions[i].info.pid == tgid)
+		if ((u32)t->sessions[i].info.pid == tgid && t->sessions[i].ended == 0)
 			return &t->sessions[i];
 	return NULL;
 }
@@ -48,9 +29,13 @@ static struct session *session_of(struct trace *t, u32 tgid)
 static void on_event(void *ctx, const struct pht_event *ev)
 {
 	struct trace *t = ctx;
-	struct session *s = session_of(t, ev->tgid);
+	struct session *s = trace_session_of(t, ev->tgid);
 
-	if (!s || s->ended != 0)
+	if (t->fleet && fleet_wants(ev)) {
+		fleet_on_event(t->fleet, ev);
+		return;
+	}
+	if (!s)
 		return;
 	if (ev->type == PHT_EV_STACK)
 		session_on_stack(s, t->probes, ev->value);
@@ -62,9 +47,17 @@ static void on_event(void *ctx, const struct pht_event *ev)
 		log_info("process %u forked %u, which is not traced", ev->tgid, (u32)ev->value);
 }
 
-static int print_report(struct trace *t, struct report *r, size_t index)
+/* One process gives one object, unless there could have been more. */
+static bool as_array(const struct trace *t)
+{
+	return !t->opts->merge && (t->nsessions != 1 || trace_may_be_many(t->opts));
+}
+
+int trace_print_report(struct trace *t, struct report *r, size_t index)
 {
 	struct report_style style;
+
+	trace_add_losses(t, r);
 
 	report_style_for(t->out, &style);
 	style.clear = t->tty && index == 0;
@@ -73,7 +66,7 @@ static int print_report(struct trace *t, struct report *r, size_t index)
 		style.height = 0;
 	if (!t->opts->json)
 		return report_text(t->out, r, &style);
-	if (t->nsessions > 1)
+	if (as_array(t))
 		fputs(index ? ",\n" : "[\n", t->out);
 	return report_json(t->out, r);
 }
@@ -92,6 +85,7 @@ static int sink_reports(struct trace *t, bool final)
 		if (err)
 			break;
 		r.final = final;
+		trace_add_losses(t, &r);
 		err = t->sink->report(t->sink->ctx, &r, &d);
 		free(r.rows);
 	}
@@ -107,9 +101,31 @@ static void leave_screen(struct trace *t)
 	t->sink = NULL;
 	t->out = stdout;
 	for (size_t i = 0; i < t->nsessions; i++) {
+		/* The rows of a report that is kept point into it. */
+		if (t->sessions[i].last)
+			continue;
 		aggregate_history_free(&t->sessions[i].history);
 		t->sessions[i].history.when = 0;
 	}
+}
+
+static int print_each(struct trace *t, const struct drained *d, bool final)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < t->nsessions && !err; i++) {
+		struct report r;
+
+		err = session_report(&t->sessions[i], t->probes, d, t->opts, &r);
+		if (err)
+			break;
+		r.final = final;
+		err = trace_print_report(t, &r, i);
+		free(r.rows);
+		if (err)
+			log_error("cannot write the report: %s", strerror(-err));
+	}
+	return err ? err : trace_print_refused(t);
 }
 
 static int print_reports(struct trace *t, bool final)
@@ -126,27 +142,17 @@ static int print_reports(struct trace *t, bool final)
 		return err;
 	if (t->opts->output && ftruncate(fileno(t->out), 0) && errno != EINVAL)
 		err = log_err_r(-errno, "cannot write %s: %s", t->opts->output, strerror(errno));
-	for (size_t i = 0; i < t->nsessions && !err; i++) {
-		struct report r;
-
-		err = session_report(&t->sessions[i], t->probes, &d, t->opts, &r);
-		if (err)
-			break;
-		r.final = final;
-		err = print_report(t, &r, i);
-		free(r.rows);
-		if (err)
-			log_error("cannot write the report: %s", strerror(-err));
-	}
-	if (!err && t->opts->json && t->nsessions > 1)
-		fputs("]\n", t->out);
+	if (!err)
+		err = t->opts->merge ? trace_print_merged(t, &d, final) : print_each(t, &d, final);
+	if (!err && t->opts->json && as_array(t))
+		fputs(t->nsessions + t->nrefused ? "]\n" : "[]\n", t->out);
 	if (fflush(t->out) && !err)
 		err = log_err_r(-errno, "cannot write the report: %s", strerror(errno));
 	drained_free(&d);
 	return err;
 }
 
-static int watch(struct trace *t, int fd)
+int trace_watch(struct trace *t, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
@@ -162,6 +168,15 @@ static void start_timer(int fd, double first, double every)
 	};
 
 	timerfd_settime(fd, 0, &spec, NULL);
+}
+
+void trace_start_duration(struct trace *t)
+{
+	if (t->timed)
+		return;
+	start_timer(t->deadline, t->opts->duration, 0);
+	t->end = monotonic_seconds() + t->opts->duration;
+	t->timed = true;
 }
 
 static int timer(double first, double every)
@@ -192,19 +207,22 @@ static int open_loop(struct trace *t)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	if (t->launch.pid)
+		launch_signals(&set);
 	if (t->screen)
 		sigaddset(&set, SIGWINCH);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	t->epoll = epoll_create1(EPOLL_CLOEXEC);
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	t->refresh = timer(t->sink || (t->tty && !t->opts->json) ? first : 0, t->opts->interval);
+	t->refresh = timer(t->sink || (t->tty && !t->opts->json && !t->launch.pid) ? first : 0,
+			   t->opts->interval);
 	t->deadline = timer(0, 0);
 	t->tick = timer(0, 0);
-	err = watch(t, t->signals) ?: watch(t, t->refresh) ?: watch(t, t->deadline) ?:
-	      watch(t, t->tick);
+	err = trace_watch(t, t->signals) ?: trace_watch(t, t->refresh) ?: trace_watch(t, t->deadline) ?:
+	      trace_watch(t, t->tick);
 	if (!err && t->screen)
-		err = watch(t, t->screen->input);
+		err = trace_watch(t, t->screen->input);
 	return err ? log_err_r(err, "cannot set up the event loop: %s", strerror(-err)) : 0;
 }
 
@@ -213,7 +231,12 @@ static void target_exited(struct trace *t, struct session *s)
 	/* Its last events may still be in the ring. */
 	drain_events_consume(t->events);
 	epoll_ctl(t->epoll, EPOLL_CTL_DEL, s->pidfd, NULL);
+	if (s->ended != 0)
+		return;
 	session_end(s, t->probes, "the process exited");
+	governor_reset(&t->governor);
+	if (!t->sink)
+		session_archive(s, t->probes, t->opts);
 }
 
 /* Where nothing else moves on the terminal, say how long it will be. */
@@ -222,7 +245,8 @@ static void count_down(const struct trace *t)
 	double left = t->end - monotonic_seconds();
 	char text[64], seconds[UNITS_MAX];
 
-	if (!(t->opts->duration > 0) || !(t->opts->countdown || (t->out && !t->tty)) || left < 0)
+	if (!(t->opts->duration > 0) || t->launch.pid ||
+	    !(t->opts->countdown || (t->out && !t->tty)) || left < 0)
 		return;
 	snprintf(text, sizeof(text), "watching, %s to go (Ctrl-C ends it now)",
 		 units_seconds(seconds, left));
@@ -233,10 +257,17 @@ static int on_signal(struct trace *t)
 {
 	struct signalfd_siginfo info;
 
-	if (t->screen && read(t->signals, &info, sizeof(info)) == sizeof(info) &&
-	    info.ssi_signo == SIGWINCH)
+	if (!(t->screen || t->launch.pid) ||
+	    read(t->signals, &info, sizeof(info)) != sizeof(info)) {
+		t->stop = true;
+		return 0;
+	}
+	if (t->screen && info.ssi_signo == SIGWINCH)
 		return t->screen->resized(t->screen->ctx);
-	t->stop = true;
+	if (t->launch.pid)
+		launch_forward(&t->launch, &info);
+	else
+		t->stop = true;
 	return 0;
 }
 
@@ -247,6 +278,16 @@ static int on_input(struct trace *t)
 	if (ret > 0)
 		t->stop = true;
 	return ret < 0 ? ret : 0;
+}
+
+/* What the program left behind is not waited for. */
+static void launch_ended(struct trace *t)
+{
+	struct session *s = trace_session_of(t, (u32)t->launch.pid);
+
+	if (s)
+		target_exited(t, s);
+	t->stop = true;
 }
 
 static int handle(struct trace *t, int fd)
@@ -261,6 +302,8 @@ static int handle(struct trace *t, int fd)
 		t->stop = true;
 		return 0;
 	}
+	if (t->launch.pid && fd == t->launch.pidfd)
+		launch_ended(t);
 	if (fd == drain_events_fd(t->events)) {
 		drain_events_consume(t->events);
 		return 0;
@@ -279,6 +322,7 @@ static int handle(struct trace *t, int fd)
 		governor_tick(&t->governor, t->probes, t->sessions, t->nsessions);
 		schedule_tick(t);
 		count_down(t);
+		return trace_look_around(t);
 	}
 	return 0;
 }
@@ -303,11 +347,17 @@ static int show_ends(struct trace *t)
 	return print_reports(t, false);
 }
 
+static bool goes_on(const struct trace *t)
+{
+	return t->screen || t->launch.pid || t->choose || count_ended(t) < t->nsessions ||
+	       (t->fleet && fleet_waiting(t->fleet));
+}
+
 static int loop(struct trace *t)
 {
 	int err = 0;
 
-	while (!t->stop && !err && (t->screen || count_ended(t) < t->nsessions)) {
+	while (!t->stop && !err && goes_on(t)) {
 		struct epoll_event evs[16];
 		int n = epoll_wait(t->epoll, evs, ARRAY_SIZE(evs), -1);
 
@@ -315,6 +365,8 @@ static int loop(struct trace *t)
 			return log_err_r(-errno, "epoll: %s", strerror(errno));
 		for (int i = 0; i < n && !err; i++)
 			err = handle(t, evs[i].data.fd);
+		if (t->fleet)
+			fleet_run(t->fleet);
 		if (!err)
 			err = show_ends(t);
 	}
@@ -326,7 +378,10 @@ static int open_sessions(struct trace *t)
 {
 	int err = 0;
 
-	t->sessions = calloc(t->opts->npids, sizeof(*t->sessions));
+	t->max_sessions = trace_is_dynamic(t->opts) ? SESSIONS_MAX : t->opts->npids;
+	if (t->max_sessions < t->opts->npids)
+		return log_err_r(-EINVAL, "more than %d processes", SESSIONS_MAX);
+	t->sessions = calloc(t->max_sessions, sizeof(*t->sessions));
 	if (!t->sessions)
 		return log_err_r(-ENOMEM, "out of memory");
 	for (size_t i = 0; i < t->opts->npids && !err; i++) {
@@ -345,7 +400,7 @@ static int attach_sessions(struct trace *t)
 
 	for (size_t i = 0; i < t->nsessions && !err; i++)
 		err = session_attach(&t->sessions[i], t->probes, t->opts)
-			      ?: watch(t, t->sessions[i].pidfd);
+			      ?: trace_watch(t, t->sessions[i].pidfd);
 	if (!err)
 		err = governor_admit(&t->governor, t->probes, t->sessions, t->nsessions, automatic);
 	if (err != -E2BIG || !automatic)
@@ -366,7 +421,7 @@ static int open_output(struct trace *t)
 	if (t->sink)
 		return t->sink->open(t->sink->ctx);
 	if (!t->opts->output) {
-		t->out = stdout;
+		t->out = t->opts->argv ? stderr : stdout;
 	} else {
 		fd = open(t->opts->output, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 		t->out = fd < 0 ? NULL : fdopen(fd, "w");
@@ -401,22 +456,28 @@ static int run(struct trace *t)
 
 	/* What is wrong with the request is said before the slow work begins. */
 	err = check_pids(t->opts) ?: check_require(&host) ?: open_sessions(t) ?: open_output(t);
+	/* Before anything that the program would inherit. */
+	if (!err && t->opts->argv)
+		err = launch_prepare(&t->launch, t->opts->argv);
 	if (!err)
 		err = probes_open(&config, &t->probes) ?: open_loop(t) ?:
 		      drain_events_open(t->probes, on_event, t, &t->events);
 	if (!err)
 		governor_open(&t->governor, t->probes, t->opts->max_overhead);
 	if (!err)
-		err = watch(t, drain_events_fd(t->events)) ?: attach_sessions(t);
+		err = trace_watch(t, drain_events_fd(t->events)) ?: attach_sessions(t) ?:
+		      trace_start_fleet(t);
 	if (!err) {
-		start_timer(t->deadline, t->opts->duration, 0);
+		if (!t->launch.pid)
+			trace_start_duration(t);
 		schedule_tick(t);
-		t->end = monotonic_seconds() + t->opts->duration;
 		err = loop(t);
 		progress_end();
 	}
 	if (!err)
 		err = print_reports(t, true);
+	if (!err)
+		trace_conclude(t);
 	return err;
 }
 
@@ -438,23 +499,30 @@ int trace_on_screen(const struct opts *given, const struct trace_sink *sink,
 	struct trace t = {.opts = opts,
 			  .sink = sink,
 			  .screen = screen,
+			  .launch = {.pidfd = -1, .go = -1, .failed = -1},
 			  .governor.guard.stats_fd = -1,
 			  .epoll = -1,
 			  .signals = -1,
 			  .refresh = -1,
 			  .deadline = -1,
 			  .tick = -1};
-	int fds[5], err;
+	int fds[5], err, rc;
 
 	if (!resolved.seed_given && getrandom(&resolved.seed, sizeof(resolved.seed), 0) < 0)
 		resolved.seed = (u64)(monotonic_seconds() * 1e9);
 	err = run(&t);
+	rc = err ? 1 : 0;
 	if (screen)
 		screen->close(screen->ctx);
 
 	for (size_t i = 0; i < t.nsessions; i++)
 		session_free(&t.sessions[i], t.probes);
 	free(t.sessions);
+	fleet_close(t.fleet);
+	choose_free(t.choose);
+	free(t.refused);
+	if (opts->argv)
+		rc = trace_end_launch(&t);
 	governor_close(&t.governor);
 	drain_events_close(t.events);
 	probes_close(t.probes);
@@ -462,7 +530,9 @@ int trace_on_screen(const struct opts *given, const struct trace_sink *sink,
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	if (t.out && t.out != stdout && fclose(t.out) && !err)
-		err = log_err_r(-errno, "cannot write %s: %s", opts->output, strerror(errno));
-	return err ? 1 : 0;
+	if (t.out && opts->output && !sink && fclose(t.out) && !err) {
+		log_error("cannot write %s: %s", opts->output, strerror(errno));
+		rc = rc ? rc : 1;
+	}
+	return rc;
 }

@@ -62,7 +62,10 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+struct mm_struct;
+
 struct task_struct {
+	struct mm_struct *mm;
 	int pid;
 	int tgid;
 	struct thread_struct thread;
