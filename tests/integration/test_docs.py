@@ -34,6 +34,8 @@ def commands_shown():
                 line = line.split(" #")[0].split("|")[0].split("&&")[0]
                 words = shlex.split(line) if "pyheaptrace" in line else []
                 words = words[1:] if words[:1] == ["sudo"] else words
+                # What follows belongs to the program that is run.
+                words = words[:words.index("--")] if "--" in words else words
                 if words[:1] == ["pyheaptrace"]:
                     yield page, words[1:]
 

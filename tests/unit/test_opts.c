@@ -348,6 +348,50 @@ static void test_parsers(void **state)
 	assert_true(seconds == 77);
 }
 
+static void test_many_processes(void **state)
+{
+	struct result r = PARSE("--comm", "gunicorn*", "--cgroup=/web", "--follow", "--merge");
+
+	assert_int_equal(r.ret, 0);
+	assert_int_equal(r.opts.npids, 0);
+	assert_string_equal(r.opts.choose.comm, "gunicorn*");
+	assert_string_equal(r.opts.choose.cgroup, "/web");
+	assert_false(r.opts.choose.all);
+	assert_true(r.opts.follow);
+	assert_true(r.opts.merge);
+	assert_null(r.opts.argv);
+	done(&r);
+	r = PARSE("--all", "-p", "3");
+	assert_int_equal(r.ret, 0);
+	assert_int_equal(r.opts.npids, 1);
+	assert_true(r.opts.choose.all);
+	done(&r);
+	REFUSED("the value is empty", "--comm=");
+	REFUSED("the value is empty", "--cgroup", "");
+	REFUSED("takes no process", "check", "--all");
+	REFUSED("no process given", "--merge");
+}
+
+/* Options end where the program begins, and its own are left alone. */
+static void test_run(void **state)
+{
+	char *argv[] = {(char *)"run",	(char *)"-n",	   (char *)"3",	 (char *)"--follow",
+			(char *)"prog", (char *)"--merge", (char *)"-x", NULL};
+	char *dashes[] = {(char *)"run", (char *)"--", (char *)"-odd", NULL};
+	struct opts opts;
+
+	assert_int_equal(opts_parse_run(7, argv, &opts), 0);
+	assert_int_equal(opts.command, CMD_RUN);
+	assert_int_equal(opts.top, 3);
+	assert_true(opts.follow);
+	assert_false(opts.merge);
+	assert_ptr_equal(opts.argv, argv + 4);
+	opts_free(&opts);
+	assert_int_equal(opts_parse_run(3, dashes, &opts), 0);
+	assert_ptr_equal(opts.argv, dashes + 2);
+	opts_free(&opts);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +402,8 @@ int main(void)
 		cmocka_unit_test(test_bad_numbers),  cmocka_unit_test(test_bad_options),
 		cmocka_unit_test(test_commands),     cmocka_unit_test(test_help_and_version),
 		cmocka_unit_test(test_parsers),
+		cmocka_unit_test(test_many_processes),
+		cmocka_unit_test(test_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
