@@ -401,8 +401,7 @@ int main(void)
 		cmocka_unit_test(test_bad_seconds),  cmocka_unit_test(test_bad_sizes),
 		cmocka_unit_test(test_bad_numbers),  cmocka_unit_test(test_bad_options),
 		cmocka_unit_test(test_commands),     cmocka_unit_test(test_help_and_version),
-		cmocka_unit_test(test_parsers),
-		cmocka_unit_test(test_many_processes),
+		cmocka_unit_test(test_parsers),	     cmocka_unit_test(test_many_processes),
 		cmocka_unit_test(test_run),
 	};
 
