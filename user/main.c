@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <locale.h>
+#include <malloc.h>
 
 #include "check.h"
 #include "commands.h"
@@ -15,6 +16,13 @@ int main(int argc, char **argv)
 	struct opts opts;
 	int err, rc;
 
+#ifdef M_MMAP_THRESHOLD
+	/*
+	 * glibc raises its threshold when a large block is freed; tables that come and
+	 * go with each report would then stay in the heap, in pieces.
+	 */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
 	setlocale(LC_CTYPE, ""); /* numbers stay in the C locale */
 	probes_log_init();
 	if (command)

@@ -9,6 +9,7 @@
  * outer frames as those of a real program do.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -213,6 +214,9 @@ int main(int argc, char **argv)
 	u32 snapshots = number(argc, argv, 4, 30);
 	int err;
 
+#ifdef M_MMAP_THRESHOLD
+	mallopt(M_MMAP_THRESHOLD, 1 << 20); /* as main() does */
+#endif
 	if (argc < 2 || !g.stacks || !g.sites || g.sites > SNAP_MAX_ROWS || !snapshots) {
 		fprintf(stderr, "usage: big_capture FILE [SITES [SAMPLES [SNAPSHOTS]]]\n");
 		return 2;
