@@ -11,10 +11,13 @@ out=build/fuzz
 cc=${CLANG:-clang}
 mkdir -p "$out"
 
+# What a message needs.
+log="user/log.c user/progress.c user/escape.c user/report_units.c"
+
 sources() {
 	case $1 in
 	linetable) echo user/linetable.c ;;
-	elf) echo user/elf.c user/log.c ;;
+	elf) echo user/elf.c $log ;;
 	insn) echo user/insn.c user/insn_x86.c user/insn_refs.c user/insn_facts.c ;;
 	pycode) echo user/pycode.c user/pystr.c user/linetable.c user/pyoffsets.c ;;
 	obmalloc)
@@ -25,8 +28,8 @@ sources() {
 		# All of captures but the commands' options, and what that stands on.
 		ls user/capture_[bcdeflrtw]*.c user/snapshot*.c user/export*.c |
 			grep -v capture_report
-		echo user/intern.c user/hashmap.c user/log.c user/estimate.c user/report.c user/report_metric.c \
-			user/report_json.c user/report_json_site.c user/escape.c
+		echo user/intern.c user/hashmap.c $log user/estimate.c user/report.c user/report_metric.c \
+			user/report_json.c user/report_json_site.c
 		;;
 	*) echo "no fuzzer named $1" >&2; exit 2 ;;
 	esac
