@@ -35,8 +35,15 @@ static enum refcnt refcnt_of(struct census_typer *t, u64 v)
 	}
 	if (v >= REFCNT_MAX)
 		return REFCNT_NONSENSE;
-	/* An array of types begins with two pointers to types. */
-	return v >= ADDRESS_LOW && type_at(t, v) != PYTYPES_NONE ? REFCNT_NONSENSE : REFCNT_LIVE;
+	/*
+	 * An array of types begins with two pointers to types; and where a program
+	 * is not position-independent, its addresses and those of the heap right
+	 * behind it are small numbers.
+	 */
+	if (v >= ADDRESS_LOW &&
+	    (type_at(t, v) != PYTYPES_NONE || (!(v & 15) && proc_maps_find(&t->h->maps, v))))
+		return REFCNT_NONSENSE;
+	return REFCNT_LIVE;
 }
 
 static bool pointer_or_null(u64 v)
