@@ -146,7 +146,7 @@ class Run:
         self.interpreter, self.at_exit = interpreter, at_exit
         self.dir = interpreter.workdir()
         case.addCleanup(shutil.rmtree, self.dir, True)
-        for name in ("stacks_target.py", "stacks_scenarios.py"):
+        for name in ("stacks_target.py", "stacks_scenarios.py", "stacks_more.py"):
             shutil.copy(os.path.join(harness.PROGRAMS, name), self.dir)
         shutil.copy(os.path.join(library_dir, "stacks_probe.so"), self.dir)
         inside = interpreter.inside(self.dir)
