@@ -12,6 +12,9 @@
 
 /* Room for shim frames, which are passed over, beside the ones that are kept. */
 #define WALK_STEPS (PHT_MAX_FRAMES + 64)
+/* Copies of one function's bytecode, and its length: more is not believed. */
+#define CODE_COPIES 65536
+#define CODE_LENGTH (1 << 24)
 /* Interpreters and threads that are looked through for the one that runs. */
 #define LIST_STEPS 256
 
@@ -219,6 +222,36 @@ static __always_inline void frame_keep(struct pht_thread *th, __u64 code, __s32 
 	th->walk.hash = hash_mix(hash_mix(th->walk.hash, code), (__u64)(__u32)pos << 32 | ident);
 }
 
+/*
+ * A frame's position: where it is in the code object, or would be if it ran the
+ * code object's own bytecode.  Without a GIL each thread has a copy, which it
+ * specialises; the frame has its number.  -1 when that leads nowhere.
+ */
+static __always_inline long frame_pos(const struct pht_pyoffsets *off, const __u8 *bytes,
+				      __u64 code, __s32 *pos)
+{
+	__u64 at = field_u64(bytes, off->fr_pos), copy;
+	__s32 n;
+
+	if (off->pos_kind != PHT_POS_INSTR_PTR) {
+		*pos = field_s32(bytes, off->fr_pos);
+		return 0;
+	}
+	*pos = (__s32)(at - code);
+	if (off->fr_tlbc == PHT_ABSENT)
+		return 0;
+	n = field_s32(bytes, off->fr_tlbc);
+	if (!n)
+		return 0;
+	if (n < 0 || n >= CODE_COPIES)
+		return -1;
+	copy = user_u64(user_u64(code + off->co_tlbc) + 8 + 8ull * n);
+	if (!copy || at - copy >= CODE_LENGTH)
+		return -1;
+	*pos = (__s32)(at - copy + off->co_code_adaptive);
+	return 0;
+}
+
 /* Take one frame; what goes wrong is in the flags, and then this was the last. */
 static __always_inline void frame_step(struct pht_thread *th, __u32 tgid)
 {
@@ -245,10 +278,10 @@ static __always_inline void frame_step(struct pht_thread *th, __u32 tgid)
 		return;
 	}
 	code = field_u64(bytes, off->fr_code) & ~(__u64)off->code_tag_mask;
-	if (off->pos_kind == PHT_POS_INSTR_PTR)
-		pos = (__s32)(field_u64(bytes, off->fr_pos) - code);
-	else
-		pos = field_s32(bytes, off->fr_pos);
+	if (frame_pos(off, bytes, code, &pos)) {
+		w->flags |= PHT_STACK_UNREADABLE;
+		return;
+	}
 	/* Recursion: still the same code object. */
 	if (code != w->last_code)
 		w->ident = code_ident(off, th->code, tgid, code);

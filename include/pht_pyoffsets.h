@@ -62,6 +62,7 @@ struct pht_pyoffsets {
 	__u32 fr_size;	     /* bytes that one read of a frame must cover */
 	__u32 pos_kind;	     /* enum pht_pos_kind */
 	__u32 code_tag_mask; /* low bits to clear in fr_code (3 on 3.14+, else 0) */
+	__u32 fr_tlbc; /* int: which copy of the bytecode runs, 0 = co_code_adaptive (3.14t+) */
 	/* PyCodeObject */
 	__u32 co_filename;
 	__u32 co_name;
@@ -69,6 +70,7 @@ struct pht_pyoffsets {
 	__u32 co_firstlineno;
 	__u32 co_linetable;
 	__u32 co_code_adaptive;	 /* start of inline bytecode, 3.11+ */
+	__u32 co_tlbc;		 /* -> {ssize_t n; void *copy[n]}, absent when fr_tlbc is */
 	__u32 co_firsttraceable; /* int, units, 3.11+ */
 	__u32 co_version;	 /* u32, 3.12+: 0, or like that of no code object before */
 	__u32 line_kind;	 /* enum pht_line_kind */

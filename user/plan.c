@@ -136,11 +136,28 @@ static int plan_tables(struct plan *plan, const struct pyinfo *info, struct elf_
 	return 0;
 }
 
+/* What is under somebody's wrappers; mimalloc passes nothing on to libc, whatever its size. */
+static int plan_wrapped(struct plan *plan, const struct pyinfo *info, struct elf_file *elf,
+			u64 small_max, const char *wrapper)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "%s under %s", info->free_threaded ? "mimalloc" : "pymalloc",
+		 wrapper);
+	return plan_tables(plan, info, elf, info->free_threaded ? ~0ull : small_max, what);
+}
+
 static void plan_pools(struct plan *plan, const struct pyinfo *info, struct elf_file *elf)
 {
 	const char *rest = "libc allocations and mappings (Python blocks over 512 bytes included) "
 			   "one by one; ";
 
+	if (info->free_threaded) {
+		snprintf(plan->coverage, sizeof(plan->coverage),
+			 "libc allocations and mappings one by one; Python's own blocks not at "
+			 "all, this interpreter inlines its allocator");
+		return;
+	}
 	if (!add_python(plan, info, elf, info->new_pool_fn, PHT_FN_PY_POOL)) {
 		snprintf(plan->coverage, sizeof(plan->coverage),
 			 "%ssmall Python blocks only as whole %u KiB pools, this "
@@ -167,15 +184,17 @@ static int plan_python(const struct pyinfo *info, struct plan *plan, struct elf_
 			return 0;
 		break;
 	case PY_ALLOC_DEBUG:
-		if (!plan_tables(plan, info, elf, 488, "pymalloc under debug hooks"))
+		if (!plan_wrapped(plan, info, elf, 488, "debug hooks"))
 			return 0;
 		break;
 	case PY_ALLOC_TRACEMALLOC:
-		if (!plan_tables(plan, info, elf, 512, "pymalloc under tracemalloc"))
+		if (!plan_wrapped(plan, info, elf, 512, "tracemalloc"))
 			return 0;
 		break;
 	case PY_ALLOC_MIMALLOC:
-		if (!plan_tables(plan, info, elf, ~0ull, "mimalloc"))
+		/* Compared with, and so inlined, is the default: mimalloc without a GIL only. */
+		if (!(info->free_threaded && info->inlined) &&
+		    !plan_tables(plan, info, elf, ~0ull, "mimalloc"))
 			return 0;
 		break;
 	default:

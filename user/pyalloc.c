@@ -143,6 +143,9 @@ int pyalloc_examine(struct pyinfo *info, struct elf_file *elf, const struct proc
 	store_tables(info, tables, find_mode(&v, tables));
 	info->inlined = compared != 0;
 	info->arena_alloc_fn = pyalloc_find_arena(&v);
+	/* pymalloc is in free-threaded builds too, but nobody calls it */
+	if (info->free_threaded)
+		return 0;
 	info->new_pool_fn = pyalloc_new_pool_by_name(&v);
 	if (!info->new_pool_fn)
 		info->new_pool_fn = pyalloc_new_pool_by_call(&v, pymalloc_fn);

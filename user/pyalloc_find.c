@@ -253,12 +253,13 @@ enum pyalloc_border pyalloc_border(const struct pyalloc_view *v, u64 fn)
 
 u64 pyalloc_find_compared(const struct pyalloc_view *v)
 {
+	const enum pyalloc_border border =
+		v->info->free_threaded ? BORDER_MIMALLOC : BORDER_PYMALLOC;
 	struct fn_refs refs;
 
 	read_refs(v, "PyObject_Malloc", &refs);
 	for (size_t i = 0; i < refs.n; i++)
-		if (refs.v[i].kind == INSN_REF_CMP &&
-		    pyalloc_border(v, refs.v[i].value) == BORDER_PYMALLOC)
+		if (refs.v[i].kind == INSN_REF_CMP && pyalloc_border(v, refs.v[i].value) == border)
 			return refs.v[i].value;
 	return 0;
 }

@@ -30,7 +30,7 @@ u64 pyalloc_find_arena(const struct pyalloc_view *v);
 int pyalloc_facts(const struct pyalloc_view *v, u64 addr, struct insn_facts *out);
 /* True for calls that leave the object through its PLT. */
 bool pyalloc_is_plt(const struct pyalloc_view *v, u64 addr);
-/* The built-in pymalloc function that PyObject_Malloc compares its pointer with, or 0. */
+/* The default (pymalloc, or mimalloc without a GIL) that PyObject_Malloc compares with, or 0. */
 u64 pyalloc_find_compared(const struct pyalloc_view *v);
 /*
  * allocate_from_new_pool, or 0: by name, with the suffixes that compilers add

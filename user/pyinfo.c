@@ -14,7 +14,7 @@
 
 /* Larger than any _Py_DebugOffsets known. */
 #define DEBUG_MAX 1024
-#define SUPPORTED "supported are CPython 3.8 to 3.14 (with the GIL)"
+#define SUPPORTED "supported are CPython 3.8 to 3.15, and 3.13t to 3.15t"
 
 /* One line for what can go wrong at any read; yields what pyinfo.h promises. */
 static int report(pid_t pid, int err)
@@ -131,11 +131,12 @@ static int unsupported(const struct pyinfo *info, const struct pyobject *o, int 
 		return log_err_r(-ENOTSUP,
 				 "process %d runs a Python of unknown version (%s); " SUPPORTED,
 				 (int)info->pid, o->path);
-	if (info->free_threaded)
+	if (info->free_threaded && err == -ENOTSUP)
 		return log_err_r(-ENOTSUP,
 				 "process %d runs free-threaded Python %s (%s), "
-				 "which is not supported; " SUPPORTED,
-				 (int)info->pid, info->version_str, o->path);
+				 "which is %s; " SUPPORTED,
+				 (int)info->pid, info->version_str, o->path,
+				 minor > PY_MINOR_MAX ? "not known yet" : "not supported");
 	if (err != -ENOTSUP)
 		return log_err_r(-ENOTSUP,
 				 "process %d runs Python %s (%s) with structures that "

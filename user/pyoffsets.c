@@ -17,13 +17,14 @@
 	.ts_native_id = NO, .ts_status = NO, .fr_back = 24, .fr_code = 32, .fr_owner = NO,         \
 	.fr_skip_owner = NO, .fr_owner_gen = NO, .code_tag_mask = 0, .co_filename = 104,           \
 	.co_name = 112, .co_qualname = NO, .co_firstlineno = 40, .co_linetable = 120,              \
-	.co_code_adaptive = NO, .co_firsttraceable = NO, .co_version = NO
+	.co_code_adaptive = NO, .co_firsttraceable = NO, .co_version = NO, .fr_tlbc = NO,          \
+	.co_tlbc = NO
 
 /* What all frames since 3.11 have in common. */
 #define NEW_FRAMES                                                                                 \
 	.ts_next = 8, .ts_interp = 16, .fr_pos = 56, .fr_owner_gen = 1,                            \
 	.pos_kind = PHT_POS_INSTR_PTR, .line_kind = PHT_LINE_LOCATIONS, .co_filename = 112,        \
-	.co_name = 120, .co_qualname = 128, .co_linetable = 136
+	.co_name = 120, .co_qualname = 128, .co_linetable = 136, .fr_tlbc = NO, .co_tlbc = NO
 
 /* str before PEP 623 removed wstr, and after. */
 #define STR_COMMON                                                                                 \
@@ -31,6 +32,9 @@
 	.str_compact_bit = 5, .str_ascii_bit = 6, .bytes_size = 16, .bytes_data = 32
 #define OLD_STR STR_COMMON, .str_data_ascii = 48, .str_data_compact = 72
 #define NEW_STR STR_COMMON, .str_data_ascii = 40, .str_data_compact = 56
+
+/* What the tables of 3.13 and newer lack, and differs between their versions only. */
+#define WITH_TABLE NEW_FRAMES, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3
 
 /*
  * One row a minor version.  For 3.13 and newer, fields that _Py_DebugOffsets
@@ -101,15 +105,31 @@ static const struct pht_pyoffsets rows[] = {
 		.co_code_adaptive = 192,
 		.co_version = 92,
 		.co_firsttraceable = 176},
-	[13] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
-		.rt_autotss_key = 1532, .co_firsttraceable = 184, .co_version = 92},
-	[14] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
-		.rt_autotss_key = 1532, .co_firsttraceable = 192, .co_version = 92,
-		.code_tag_mask = 3},
-	[15] = {NEW_FRAMES, NEW_STR, .rt_tstate_current = NO, .cf_frame = NO, .fr_skip_owner = 3,
-		.rt_autotss_key = NO, .co_firsttraceable = 192, .co_version = 92,
-		.code_tag_mask = 3},
+	[13] = {WITH_TABLE, NEW_STR, .rt_autotss_key = 1532, .co_firsttraceable = 184,
+		.co_version = 92},
+	[14] = {WITH_TABLE, NEW_STR, .rt_autotss_key = 1532, .co_firsttraceable = 192,
+		.co_version = 92, .code_tag_mask = 3},
+	[15] = {WITH_TABLE, NEW_STR, .rt_autotss_key = NO, .co_firsttraceable = 192,
+		.co_version = 92, .code_tag_mask = 3},
 };
+
+/*
+ * The same for free-threaded builds: an object's header is larger by 16, and
+ * from 3.14 on the interned state of a str has a byte for itself.
+ */
+static const struct pht_pyoffsets ft_rows[] = {
+	[13] = {WITH_TABLE, .rt_autotss_key = 1532, .co_firsttraceable = 200, .co_version = 108,
+		.str_kind_shift = 2, .str_compact_bit = 5, .str_ascii_bit = 6},
+	[14] = {WITH_TABLE, .rt_autotss_key = 1532, .co_firsttraceable = 208, .co_version = 108,
+		.code_tag_mask = 3, .str_kind_shift = 8, .str_compact_bit = 11,
+		.str_ascii_bit = 12},
+	[15] = {WITH_TABLE, .rt_autotss_key = NO, .co_firsttraceable = 208, .co_version = 108,
+		.code_tag_mask = 3, .str_kind_shift = 8, .str_compact_bit = 11,
+		.str_ascii_bit = 12},
+};
+
+/* How large an object's header is, without and with free threading. */
+static const u32 header_size[] = {16, 32};
 
 /* From interpreters.head, in every _PyRuntime that starts with _Py_DebugOffsets. */
 #define HEAD_TO_MAIN	    8
@@ -142,19 +162,23 @@ static const struct {
 } debug_structs[S_NR] = {
 	[S_RUNTIME] = {{24, 24, 24}, 1024, 16 << 20},  [S_INTERP] = {{48, 48, 48}, 1024, 16 << 20},
 	[S_THREAD] = {{152, 176, 176}, 160, 64 << 10}, [S_FRAME] = {{224, 248, 312}, 64, 1024},
-	[S_CODE] = {{272, 312, 376}, 128, 4096},       [S_OBJECT] = {{352, 400, 464}, 16, 16},
+	[S_CODE] = {{272, 312, 376}, 128, 4096},       [S_OBJECT] = {{352, 400, 464}, 16, 32},
 	[S_TYPE] = {{368, 416, 480}, 128, 4096},       [S_BYTES] = {{512, 592, 688}, 33, 64},
 	[S_STR] = {{536, 616, 712}, 48, 128},
 };
 
+#define MAY_LACK    0x80
 #define FIELD(name) offsetof(struct pht_pyoffsets, name)
 
-/* Field, its position in the table per minor version, its own width, its struct. */
+/*
+ * Field, its position in the table per minor version (0: it has none), its own
+ * width, its struct.  MAY_LACK: 0 says that the build does not have it.
+ */
 static const struct debug_field {
 	u16 dst;
 	u16 pos[DEBUG_MINORS];
 	u8 width;
-	u8 of;
+	u8 of; /* enum debug_struct */
 } debug_fields[] = {
 	{FIELD(rt_finalizing), {32, 32, 32}, 8, S_RUNTIME},
 	{FIELD(rt_interp_head), {40, 40, 40}, 8, S_RUNTIME},
@@ -177,6 +201,8 @@ static const struct debug_field {
 	{FIELD(co_linetable), {304, 344, 408}, 8, S_CODE},
 	{FIELD(co_firstlineno), {312, 352, 416}, 4, S_CODE},
 	{FIELD(co_code_adaptive), {344, 384, 448}, 1, S_CODE},
+	{FIELD(fr_tlbc), {0, 304, 368}, 4, S_FRAME | MAY_LACK},
+	{FIELD(co_tlbc), {0, 392, 456}, 8, S_CODE | MAY_LACK},
 	{FIELD(ob_type), {360, 408, 472}, 8, S_OBJECT},
 	{FIELD(tp_name), {376, 424, 488}, 8, S_TYPE},
 	{FIELD(bytes_size), {520, 600, 696}, 8, S_BYTES},
@@ -240,8 +266,14 @@ static bool code_fits(const struct pht_pyoffsets *o)
 	return true;
 }
 
+/* Both that lead to a copy of the bytecode, or none. */
+static bool copies_fit(const struct pht_pyoffsets *o)
+{
+	return (o->fr_tlbc == NO) == (o->co_tlbc == NO);
+}
+
 /* Every offset must lie, with its field, inside the struct it belongs to. */
-static int apply_debug(const u8 *table, u32 col, struct pht_pyoffsets *o)
+static int apply_debug(const u8 *table, u32 col, bool free_threaded, struct pht_pyoffsets *o)
 {
 	u64 size[S_NR];
 
@@ -252,12 +284,19 @@ static int apply_debug(const u8 *table, u32 col, struct pht_pyoffsets *o)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(debug_fields); i++) {
 		const struct debug_field *f = &debug_fields[i];
-		u64 value = get_u64(table, f->pos[col]);
+		u64 value;
 
-		if (value > size[f->of] - f->width)
+		if (!f->pos[col])
+			continue;
+		value = get_u64(table, f->pos[col]);
+		if (!value && f->of & MAY_LACK)
+			continue;
+		if (value > size[f->of & ~MAY_LACK] - f->width)
 			return -EINVAL;
 		set_field(o, f->dst, (u32)value);
 	}
+	if (size[S_OBJECT] != header_size[free_threaded])
+		return -EINVAL;
 	if (size[S_RUNTIME] < o->rt_interp_head + HEAD_TO_ALLOC_ARENA + 40u)
 		return -EINVAL;
 	o->rt_interp_main = o->rt_interp_head + HEAD_TO_MAIN;
@@ -270,7 +309,9 @@ static int apply_debug(const u8 *table, u32 col, struct pht_pyoffsets *o)
 	}
 	/* PyUnicodeObject is PyCompactUnicodeObject and one pointer. */
 	o->str_data_compact = (u32)size[S_STR] - 8;
-	return code_fits(o) && o->co_firsttraceable + 4ull <= o->co_code_adaptive ? 0 : -EINVAL;
+	return code_fits(o) && copies_fit(o) && o->co_firsttraceable + 4ull <= o->co_code_adaptive
+		       ? 0
+		       : -EINVAL;
 }
 
 static u32 max_u32(u32 a, u32 b)
@@ -283,7 +324,10 @@ static int set_frame_size(struct pht_pyoffsets *o)
 {
 	u32 end = max_u32(max_u32(o->fr_back, o->fr_code), o->fr_pos) + 8;
 
-	end = (max_u32(end, o->fr_owner + 1) + 7) & ~7u;
+	end = max_u32(end, o->fr_owner + 1);
+	if (o->fr_tlbc != NO)
+		end = max_u32(end, o->fr_tlbc + 4);
+	end = (end + 7) & ~7u;
 	if (end > 128)
 		return -EINVAL;
 	o->fr_size = end;
@@ -299,15 +343,15 @@ int pyoffsets_fill(u32 version_hex, bool free_threaded, const u8 *debug_offsets,
 	bool table_ft;
 	int err;
 
-	if (free_threaded || minor < PY_MINOR_MIN || minor >= ARRAY_SIZE(rows))
+	if (minor < PY_MINOR_MIN || minor > PY_MINOR_MAX || (free_threaded && !want))
 		return -ENOTSUP;
-	o = rows[minor];
+	o = free_threaded ? ft_rows[minor] : rows[minor];
 	if (want) {
 		if (!debug_offsets || len < want ||
 		    pyoffsets_debug_head(debug_offsets, len, &table_version, &table_ft) ||
-		    minor_of(table_version) != minor || table_ft)
+		    minor_of(table_version) != minor || table_ft != free_threaded)
 			return -EINVAL;
-		err = apply_debug(debug_offsets, minor - DEBUG_FIRST_MINOR, &o);
+		err = apply_debug(debug_offsets, minor - DEBUG_FIRST_MINOR, free_threaded, &o);
 		if (!err)
 			err = set_frame_size(&o);
 		if (err)
@@ -327,7 +371,7 @@ int pyoffsets_pymalloc(u32 version_hex, u32 *pool_size, u32 *arena_size)
 {
 	u32 minor = minor_of(version_hex);
 
-	if (minor < PY_MINOR_MIN || minor > PY_MINOR_PREVIEW)
+	if (minor < PY_MINOR_MIN || minor > PY_MINOR_MAX)
 		return -ENOTSUP;
 	*pool_size = minor < 10 ? 4096 : 16384;
 	*arena_size = minor < 10 ? 256 << 10 : 1 << 20;

@@ -8,9 +8,8 @@
 #include "pht_pyoffsets.h"
 #include "util.h"
 
-#define PY_MINOR_MIN	 8
-#define PY_MINOR_MAX	 14 /* newest supported release */
-#define PY_MINOR_PREVIEW 15 /* accepted when its own table makes sense */
+#define PY_MINOR_MIN 8
+#define PY_MINOR_MAX 15
 
 /* Bytes of _Py_DebugOffsets that pyoffsets_fill() wants for a version; 0 = it has none. */
 size_t pyoffsets_debug_len(u32 version_hex);

@@ -19,6 +19,8 @@ import zlib
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.path.join(TOP, "tests", "programs")
 BIN = os.path.abspath(os.environ.get("PHT_BIN", os.path.join(TOP, "build", "pyheaptrace")))
+# Pythons that are in no usual place; the only way to those without a GIL, but for pyenv's.
+EXTRA = [p for p in os.environ.get("PHT_EXTRA_PYTHONS", "").split(":") if p]
 SID_ROOT = os.environ.get("PHT_SID_ROOT", "/var/tmp/pht-roots/sid")
 # Generous: a deadline is for what hangs, not for what is slow.
 DEADLINE = float(os.environ.get("PHT_DEADLINE", "60"))
@@ -26,7 +28,7 @@ DEADLINE = float(os.environ.get("PHT_DEADLINE", "60"))
 FULL = os.environ.get("PHT_FULL") == "1"
 MUST_HAVE_BPF = os.environ.get("CI") == "1" or os.environ.get("PHT_REQUIRE_BPF") == "1"
 
-SUPPORTED = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+SUPPORTED = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 # For tests of something else than the limit on what tracing may cost: without it
 # the tracer raises the sampling interval, or leaves, on a busy target.
 UNLIMITED = ("--max-overhead", "1000000")
@@ -86,17 +88,20 @@ class Interpreter:
     def __init__(self, path, root=""):
         self.path = path
         self.root = root
-        out = subprocess.run(self.command("-c", "import sys; print(sys.version.split()[0])"),
-                             stdout=subprocess.PIPE, check=True, universal_newlines=True,
-                             stdin=subprocess.DEVNULL)
-        self.version = out.stdout.strip()
+        out = subprocess.run(
+            self.command("-c", "import sys, sysconfig; print(sys.version.split()[0], "
+                         "int(sysconfig.get_config_var('Py_GIL_DISABLED') or 0))"),
+            stdout=subprocess.PIPE, check=True, universal_newlines=True, stdin=subprocess.DEVNULL)
+        self.version, free = out.stdout.split()
+        self.free_threaded = free == "1"
         self.minor = ".".join(self.version.split(".")[:2])
 
     def command(self, *args):
         return (["chroot", self.root] if self.root else []) + [self.path] + list(args)
 
     def __str__(self):
-        return "%s (%s%s)" % (self.version, self.root, self.path)
+        return "%s%s (%s%s)" % (self.version, "t" if self.free_threaded else "", self.root,
+                                self.path)
 
     def workdir(self):
         """A directory that the interpreter can see: host path."""
@@ -114,6 +119,8 @@ def candidates():
     if os.geteuid() == 0:
         for path in sorted(glob.glob(SID_ROOT + "/usr/bin/python3.[0-9]*[0-9]")):
             yield path[len(SID_ROOT):], SID_ROOT
+    for path in EXTRA:
+        yield path, ""
 
 
 def all_interpreters():
@@ -132,14 +139,15 @@ def all_interpreters():
 _interpreters = None
 
 
-def interpreters():
-    """The supported ones; PHT_PYTHONS=3.8,3.12 narrows the choice."""
+def interpreters(free_threaded=False):
+    """The supported ones with a GIL, or without; PHT_PYTHONS=3.8,3.12 narrows the choice."""
     global _interpreters
     if _interpreters is None:
         _interpreters = all_interpreters()
     wanted = [w for w in os.environ.get("PHT_PYTHONS", "").split(",") if w]
     return [i for i in _interpreters
-            if i.minor in SUPPORTED and (not wanted or i.minor in wanted or i.version in wanted)]
+            if i.free_threaded == free_threaded and i.minor in SUPPORTED
+            and (not wanted or i.minor in wanted or i.version in wanted)]
 
 
 def unsupported_interpreters():
@@ -407,6 +415,6 @@ class TestCase(unittest.TestCase):
 
 
 def main():
-    print("pythons: " + ", ".join(str(i) for i in interpreters()), flush=True)
+    print("pythons: " + ", ".join(str(i) for i in interpreters() + interpreters(True)), flush=True)
     print("tracer: " + BIN, flush=True)
     unittest.main(verbosity=2)

@@ -57,7 +57,7 @@ class StacksTest(harness.TestCase):
         return report, tally
 
     def each(self, collector):
-        for interpreter in harness.interpreters():
+        for interpreter in harness.interpreters() + harness.interpreters(free_threaded=True):
             with self.subTest(python=str(interpreter), collector=collector):
                 run = stacks.Run(self, interpreter, collector, stacks.SCENARIOS, ROUNDS)
                 report, _ = self.check(run)

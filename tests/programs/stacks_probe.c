@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,19 +30,41 @@ struct module_slot {
 	void *value;
 };
 
-struct module_def {
-	/* PyModuleDef_Base: an object's header and three words */
+/* An object's header, with a GIL and without. */
+struct header {
 	ptrdiff_t refs;
 	void *type;
+};
+
+struct header_ft {
+	size_t owner;
+	uint16_t flags;
+	uint8_t mutex, gc_bits;
+	uint32_t refs;
+	ptrdiff_t shared_refs;
+	void *type;
+};
+
+/* What follows it: the rest of PyModuleDef_Base, and the module. */
+struct module {
 	object *(*init)(void);
 	ptrdiff_t index;
 	object *copy;
-	/* the module */
 	const char *name, *doc;
 	ptrdiff_t size;
 	struct method_def *methods;
 	struct module_slot *slots;
 	void *traverse, *clear, *free;
+};
+
+struct module_def {
+	struct header header;
+	struct module module;
+};
+
+struct module_def_ft {
+	struct header_ft header;
+	struct module module;
 };
 
 #ifdef __x86_64__
@@ -51,12 +74,15 @@ __asm__(".symver pthread_join, pthread_join@GLIBC_2.2.5");
 #endif
 
 enum { METH_NOARGS = 4, METH_O = 8 };
-enum { SLOT_MULTIPLE_INTERPRETERS = 3 };
+enum { SLOT_MULTIPLE_INTERPRETERS = 3, SLOT_GIL = 4 };
 #define PER_INTERPRETER_GIL ((void *)2)
+#define GIL_NOT_USED	    ((void *)1)
 
 extern object _Py_NoneStruct __attribute__((weak));
 extern const unsigned long Py_Version __attribute__((weak)); /* since 3.11 */
-extern object *PyModuleDef_Init(struct module_def *def);
+/* From 3.13 on: a cookie, the version, and whether there is no GIL. */
+extern const uint64_t _PyRuntime[] __attribute__((weak));
+extern object *PyModuleDef_Init(void *def);
 extern void Py_IncRef(object *o);
 extern size_t PyLong_AsSize_t(object *o);
 extern void *PyMem_RawMalloc(size_t n);
@@ -182,14 +208,33 @@ static struct module_slot slots_312[] = {
 	{0, NULL},
 };
 
-static struct module_def module = {.refs = 1, .name = "stacks_probe", .methods = methods};
+/* An extension that does not say that it can do without has the GIL switched on. */
+static struct module_slot slots_ft[] = {
+	{SLOT_MULTIPLE_INTERPRETERS, PER_INTERPRETER_GIL},
+	{SLOT_GIL, GIL_NOT_USED},
+	{0, NULL},
+};
+
+#define MODULE                                                                                     \
+	{                                                                                          \
+		.name = "stacks_probe", .methods = methods, .slots = no_slots                      \
+	}
+static struct module_def module = {{.refs = 1}, MODULE};
+static struct module_def_ft module_ft = {{.refs = UINT32_MAX}, MODULE};
+
+static int free_threaded(void)
+{
+	return &Py_Version && Py_Version >= 0x030d0000 && _PyRuntime[2];
+}
 
 __attribute__((visibility("default"))) object *PyInit_stacks_probe(void)
 {
-	module.slots = &Py_Version && Py_Version >= 0x030c0000 ? slots_312 : no_slots;
+	if (&Py_Version && Py_Version >= 0x030c0000)
+		module.module.slots = slots_312;
+	module_ft.module.slots = slots_ft;
 	/* Large blocks from the heap: a mapping each would be another story, and slow. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	mallopt(M_ARENA_MAX, 1);
-	return PyModuleDef_Init(&module);
+	return PyModuleDef_Init(free_threaded() ? (void *)&module_ft : (void *)&module);
 }

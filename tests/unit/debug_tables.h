@@ -39,6 +39,22 @@ static const struct entry tables[3][NFIELDS + 1] = {
 	 {704, 32},    {0, 0}},
 };
 
+/* What is different in free-threaded builds: 3.13.5t, 3.14.10t, 3.15.2t. */
+#define NFT 16
+
+/* clang-format off */
+static const struct entry ft_changes[3][NFT + 1] = {
+	{{48, 215616}, {272, 224}, {280, 128}, {288, 136}, {296, 144}, {304, 152}, {312, 84},
+	 {344, 216}, {352, 32}, {360, 24}, {512, 56}, {520, 32}, {528, 48}, {0, 0}},
+	{{48, 249976}, {288, 78}, {304, 72}, {312, 240}, {320, 128}, {328, 136}, {336, 144},
+	 {344, 152}, {352, 84}, {384, 232}, {392, 224}, {400, 32}, {408, 24}, {592, 56},
+	 {600, 32}, {608, 48}, {0, 0}},
+	{{352, 78}, {368, 72}, {376, 240}, {384, 128}, {392, 136}, {400, 144}, {408, 152},
+	 {416, 84}, {448, 232}, {456, 224}, {464, 32}, {472, 24}, {688, 56}, {696, 32},
+	 {704, 48}, {0, 0}},
+};
+/* clang-format on */
+
 /* unicode_object: size, state, length, asciiobject_size, in a row. */
 static const u16 unicode_at[3] = {536, 616, 712};
 
@@ -56,6 +72,19 @@ static void make_table(u32 minor, u8 *table)
 	memcpy(table, "xdebugpy", 8);
 	put(table, 8, V(minor));
 	for (; e->pos; e++)
+		put(table, e->pos, e->value);
+	for (size_t i = 0; i < 4; i++)
+		put(table, unicode_at[minor - 13] + 8 * i, unicode[i]);
+}
+
+/* The same without a GIL. */
+static __attribute__((unused)) void make_ft_table(u32 minor, u8 *table)
+{
+	static const u64 unicode[] = {80, 48, 32, 56};
+
+	make_table(minor, table);
+	put(table, 16, 1);
+	for (const struct entry *e = ft_changes[minor - 13]; e->pos; e++)
 		put(table, e->pos, e->value);
 	for (size_t i = 0; i < 4; i++)
 		put(table, unicode_at[minor - 13] + 8 * i, unicode[i]);

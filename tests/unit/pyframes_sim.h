@@ -20,12 +20,21 @@
 #define PY_FRAMES  0x00007f2300000000ull
 #define PY_CODES   0x00007f2400000000ull
 #define PY_DTV	   0x00007f2500000000ull
+#define PY_ARRAYS  0x00007f2600000000ull
 
 #define PY_STATIC_AT (-0x18)
 #define PY_FRAME(i)  (PY_FRAMES + (i)*0x100ull)
 #define PY_CODE(i)   (PY_CODES + (i)*0x100ull)
-#define PY_NFRAMES   256
-#define PY_NCODES    16
+/* The third of the arrays that lead to copies of the bytecode; a copy is never read. */
+#define PY_ARRAY(i)    (PY_ARRAYS + (i)*0x40ull)
+#define PY_COPY(at, n) ((at) + 0x10000000ull * (n))
+#define PY_COPIES      3
+#define PY_NFRAMES     256
+#define PY_NCODES      16
+
+/* After the versions with a GIL come those without: 3.13t to 3.15t. */
+#define PY_GIL_LAST 15
+#define PY_FT	    3
 
 static struct {
 	__u32 minor;
@@ -78,6 +87,17 @@ static inline void py_code(int i, __u64 name, __u64 filename, __u32 line)
 	poke32(PY_CODE(i) + off->co_firstlineno, line);
 }
 
+/* Where a code object's copies are; the first is its own. */
+static inline void py_array(int i)
+{
+	const struct pht_pyoffsets *off = &py.proc.off;
+
+	shim_poke(PY_CODE(i) + off->co_tlbc, PY_ARRAY(i));
+	shim_poke(PY_ARRAY(i), PY_COPIES);
+	for (int n = 0; n < PY_COPIES; n++)
+		shim_poke(PY_ARRAY(i) + 8 + 8 * n, PY_COPY(PY_CODE(i) + off->co_code_adaptive, n));
+}
+
 /* What the walker is to say of a frame at that code unit. */
 static inline __s32 py_pos(__s32 unit)
 {
@@ -95,7 +115,10 @@ static inline void py_frame(int i, __u64 code, __s32 unit, __u32 owner, __u64 ba
 
 	shim_poke(PY_FRAME(i) + off->fr_back, back);
 	shim_poke(PY_FRAME(i) + off->fr_code, code | tag);
-	if (off->pos_kind == PHT_POS_INSTR_PTR)
+	if (off->fr_tlbc != PHT_ABSENT) {
+		poke32(PY_FRAME(i) + off->fr_tlbc, i % PY_COPIES);
+		shim_poke(PY_FRAME(i) + off->fr_pos, PY_COPY(code, i % PY_COPIES) + py_pos(unit));
+	} else if (off->pos_kind == PHT_POS_INSTR_PTR)
 		shim_poke(PY_FRAME(i) + off->fr_pos, code + py_pos(unit));
 	else
 		poke32(PY_FRAME(i) + off->fr_pos, py_pos(unit));
@@ -121,9 +144,12 @@ static inline void py_init(__u32 minor)
 	shim_reset();
 	memset(&py, 0, sizeof(py));
 	py.minor = minor;
-	if (minor >= 13)
+	if (minor > PY_GIL_LAST)
+		make_ft_table(minor - PY_FT, table);
+	else if (minor >= 13)
 		make_table(minor, table);
-	if (pyoffsets_fill(V(minor), false, table, sizeof(table), &py.proc.off))
+	if (pyoffsets_fill(V(minor > PY_GIL_LAST ? minor - PY_FT : minor), minor > PY_GIL_LAST,
+			   table, sizeof(table), &py.proc.off))
 		abort();
 	py.proc.runtime = PY_RUNTIME;
 	py.proc.flags = PHT_PROC_ENABLED;
@@ -135,10 +161,13 @@ static inline void py_init(__u32 minor)
 	shim_mem(PY_CFRAME, 0x40);
 	shim_mem(PY_FRAMES, PY_NFRAMES * 0x100);
 	shim_mem(PY_CODES, PY_NCODES * 0x100);
+	shim_mem(PY_ARRAYS, PY_NCODES * 0x40);
 	shim_mem(PY_TP - 0x100, 0x1000);
 	py_tstate(PY_TSTATE, PY_TP);
 	for (int i = 0; i < PY_NCODES; i++)
 		py_code(i, 0x1000 + i, 0x2000 + i, 10 * i);
+	for (int i = 0; i < PY_NCODES && py.proc.off.co_tlbc != PHT_ABSENT; i++)
+		py_array(i);
 	if (py.proc.off.rt_tstate_current != PHT_ABSENT) {
 		shim_poke(PY_RUNTIME + py.proc.off.rt_tstate_current, PY_TSTATE);
 	} else {

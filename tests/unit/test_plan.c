@@ -227,15 +227,17 @@ static void test_modes_by_table(void **state)
 	static const struct {
 		enum py_alloc_mode mode;
 		u64 small_max;
+		bool free_threaded;
 	} cases[] = {
-		{PY_ALLOC_PYMALLOC, 512},
-		{PY_ALLOC_DEBUG, 488},
-		{PY_ALLOC_TRACEMALLOC, 512},
-		{PY_ALLOC_MIMALLOC, ~0ull},
+		{PY_ALLOC_PYMALLOC, 512, false},    {PY_ALLOC_DEBUG, 488, false},
+		{PY_ALLOC_TRACEMALLOC, 512, false}, {PY_ALLOC_MIMALLOC, ~0ull, false},
+		{PY_ALLOC_DEBUG, ~0ull, true},	    {PY_ALLOC_TRACEMALLOC, ~0ull, true},
+		{PY_ALLOC_MIMALLOC, ~0ull, true},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		info.free_threaded = cases[i].free_threaded;
 		make(cases[i].mode);
 		assert_true(plan.complete);
 		assert_int_equal(plan.proc.small_max, cases[i].small_max);
@@ -250,6 +252,14 @@ static void test_modes_by_table(void **state)
 		assert_int_equal(plan.proc.always_return, 1u << PHT_FN_PY_REALLOC);
 		assert_non_null(strstr(plan.coverage, "every small Python block"));
 	}
+	/* A default that is copied into its callers cannot be probed. */
+	info.inlined = true;
+	make(PY_ALLOC_MIMALLOC);
+	assert_false(plan.complete);
+	assert_int_equal(count_tables(), 0);
+	assert_int_equal(count(PHT_FN_PY_POOL), 0);
+	assert_non_null(strstr(plan.coverage, "Python's own blocks not at all"));
+	info.inlined = info.free_threaded = false;
 	/* Debug hooks serve the raw domain with the same functions. */
 	info.raw.malloc_fn = info.obj.malloc_fn;
 	make(PY_ALLOC_DEBUG);

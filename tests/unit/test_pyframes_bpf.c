@@ -9,7 +9,7 @@
 #include "pyframes_sim.h"
 
 #define MINOR_FIRST 8
-#define MINOR_LAST  15
+#define MINOR_LAST  (PY_GIL_LAST + PY_FT)
 
 /* Walk; the flags, once they agree with the counters. */
 static __u32 walk(void)
@@ -290,8 +290,8 @@ static void test_garbage(__u32 minor)
 		py_store();
 		reads = shim.reads;
 		walk();
-		/* a frame in two tries, its code object, and three parts in up to three */
-		assert_true(shim.reads - reads <= 12 * WALK_STEPS + 8);
+		/* a frame in two tries, its copy in two, its code object, three parts in three */
+		assert_true(shim.reads - reads <= 14 * WALK_STEPS + 8);
 	}
 }
 
@@ -304,6 +304,32 @@ static void test_frame_size(__u32 minor)
 	py_chain(3);
 	assert_int_equal(walk(), 0);
 	assert_chain(3);
+}
+
+/* A number that is none, or leads to nothing, ends the walk instead of giving a wrong line. */
+static void test_copies(void **state)
+{
+	static const __s32 bad[] = {-1, PY_COPIES, 7, 65535, 65536, INT32_MAX, INT32_MIN};
+	const struct pht_pyoffsets *off = &py.proc.off;
+
+	(void)state;
+	for (__u32 minor = MINOR_LAST - 1; minor <= MINOR_LAST; minor++) {
+		py_init(minor);
+		py_chain(3);
+		for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+			poke32(PY_FRAME(1) + off->fr_tlbc, bad[i]);
+			assert_int_equal(walk(), PHT_STACK_UNREADABLE);
+			assert_chain(1);
+		}
+		py_chain(3);
+		shim_poke(PY_CODE(1) + off->co_tlbc, 0);
+		assert_int_equal(walk(), PHT_STACK_UNREADABLE);
+		assert_chain(1);
+	}
+	py_init(MINOR_LAST - PY_FT);
+	assert_int_equal(py.proc.off.fr_tlbc, PHT_ABSENT);
+	py_init(MINOR_LAST - PY_FT + 1);
+	assert_int_equal(py.proc.off.fr_tlbc, PHT_ABSENT);
 }
 
 static void test_not_ours(void **state)
@@ -359,6 +385,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_stack_ids_all, teardown),
 		cmocka_unit_test_teardown(test_garbage_all, teardown),
 		cmocka_unit_test_teardown(test_frame_size_all, teardown),
+		cmocka_unit_test_teardown(test_copies, teardown),
 		cmocka_unit_test_teardown(test_not_ours, teardown),
 	};
 

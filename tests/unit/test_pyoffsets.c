@@ -71,6 +71,67 @@ static void test_debug_tables(void **state)
 	}
 }
 
+/* Without a GIL: a larger header, bits of str elsewhere, and copies of the bytecode. */
+static void test_free_threaded(void **state)
+{
+	/* frame: owner, copy, size; code: traceable, bytes, copies; str: kind */
+	static const u32 want[3][7] = {
+		{70, PHT_ABSENT, 72, 200, 216, PHT_ABSENT, 2},
+		{78, 72, 80, 208, 232, 224, 8},
+		{78, 72, 80, 208, 232, 224, 8},
+	};
+
+	for (u32 minor = 13; minor <= 15; minor++) {
+		const u32 *w = want[minor - 13];
+		struct pht_pyoffsets o;
+		u8 table[TABLE_MAX];
+
+		make_ft_table(minor, table);
+		assert_int_equal(pyoffsets_fill(V(minor), true, table, TABLE_MAX, &o), 0);
+		assert_int_equal(o.fr_owner, w[0]);
+		assert_int_equal(o.fr_tlbc, w[1]);
+		assert_int_equal(o.fr_size, w[2]);
+		assert_int_equal(o.co_firsttraceable, w[3]);
+		assert_int_equal(o.co_code_adaptive, w[4]);
+		assert_int_equal(o.co_tlbc, w[5]);
+		assert_int_equal(o.str_kind_shift, w[6]);
+		assert_int_equal(o.str_compact_bit, w[6] + 3);
+		assert_int_equal(o.str_ascii_bit, w[6] + 4);
+		assert_int_equal(o.co_firstlineno, 84);
+		assert_int_equal(o.co_version, 108);
+		assert_int_equal(o.ob_type, 24);
+		assert_int_equal(o.str_data_ascii, 56);
+		assert_int_equal(o.str_data_compact, 72);
+		assert_int_equal(o.bytes_data, 48);
+		assert_int_equal(pyoffsets_fill(V(minor), false, table, TABLE_MAX, &o), -EINVAL);
+		/* Says that it is, but has the other header. */
+		make_table(minor, table);
+		put(table, 16, 1);
+		assert_int_equal(pyoffsets_fill(V(minor), true, table, TABLE_MAX, &o), -EINVAL);
+	}
+}
+
+/* 0 says that the build has no copies, and then there is no number of one either. */
+static void test_half_copies(void **state)
+{
+	static const u16 at[2][2] = {{304, 392}, {368, 456}};
+
+	for (u32 minor = 14; minor <= 15; minor++) {
+		for (int i = 0; i < 2; i++) {
+			struct pht_pyoffsets o;
+			u8 table[TABLE_MAX];
+
+			make_ft_table(minor, table);
+			put(table, at[minor - 14][i], 0);
+			assert_int_equal(pyoffsets_fill(V(minor), true, table, TABLE_MAX, &o),
+					 -EINVAL);
+			put(table, at[minor - 14][i], UINT32_MAX);
+			assert_int_equal(pyoffsets_fill(V(minor), true, table, TABLE_MAX, &o),
+					 -EINVAL);
+		}
+	}
+}
+
 /* Any one entry made absurd is noticed, and the output is left alone. */
 static void test_hostile_tables(void **state)
 {
@@ -125,7 +186,7 @@ static void test_refused(void **state)
 		assert_int_equal(pyoffsets_pymalloc(versions[i], &pool, &arena), -ENOTSUP);
 		assert_int_equal(pyoffsets_debug_len(versions[i]), 0);
 	}
-	assert_int_equal(pyoffsets_fill(V(13), true, table, TABLE_MAX, &o), -ENOTSUP);
+	assert_int_equal(pyoffsets_fill(V(12), true, table, TABLE_MAX, &o), -ENOTSUP);
 }
 
 static void test_pymalloc(void **state)
@@ -198,6 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_static_versions), cmocka_unit_test(test_debug_tables),
+		cmocka_unit_test(test_free_threaded),	cmocka_unit_test(test_half_copies),
 		cmocka_unit_test(test_hostile_tables),	cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_pymalloc),	cmocka_unit_test(test_head),
 		cmocka_unit_test(test_version_text),
