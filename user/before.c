@@ -76,9 +76,13 @@ static void *run(void *arg)
 
 struct before *before_start(const struct pyinfo *info)
 {
-	struct before *b = calloc(1, sizeof(*b));
+	struct before *b;
 	pthread_t thread;
 
+	/* Its objects are where no census finds them: that is not none. */
+	if (info->free_threaded)
+		return NULL;
+	b = calloc(1, sizeof(*b));
 	if (!b)
 		return NULL;
 	b->info = *info;

@@ -123,6 +123,12 @@ static int explain(const struct pymalloc_target *t, const char *what, int err)
 {
 	int pid = (int)t->info.pid;
 
+	if (t->info.free_threaded && err == -ENOTSUP)
+		return log_err_r(
+			err,
+			"process %d runs a free-threaded Python: its memory is mimalloc's, "
+			"which pymalloc does not read",
+			pid);
 	switch (err) {
 	case -ESRCH:
 		return log_err_r(err, "process %d went away", pid);
