@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes docs/matrix.md: build x collector x what is exact, every cell from a run.
 
-usage: tests/matrix.py [-o FILE] [--rounds N] [--roots DIR:DIR...] [--only TEXT]
+usage: tests/matrix.py [-o FILE] [--rounds N] [--roots DIR:DIR...] [--only TEXT [--keep]]
 
 Looks at the Pythons that the integration tests know and at /usr/bin/python3.N of
 each directory in --roots (chroots, such as debootstrap makes).  Needs root and BPF.
-Exits 1 when a stack was wrong.
+PHT_EXTRA_PYTHONS names others.  --keep takes over the rows of other builds that FILE
+has, where they are without a fault.  Exits 1 when a stack was wrong.
 """
 import argparse
 import glob
@@ -103,7 +104,7 @@ def describe(interpreter):
     elif ".pyenv" in interpreter.path:
         origin = "pyenv"
     else:
-        origin = os.path.basename(interpreter.path)
+        origin = "built from source"
     path = os.path.realpath(interpreter.root + interpreter.path)
     needed = subprocess.run(["readelf", "-d", path], stdout=subprocess.PIPE, check=True).stdout
     kind = "shared library" if b"[libpython" in needed else "static"
@@ -124,6 +125,27 @@ def note(text):
     if text not in notes:
         notes.append(text)
     return "partial [%d]" % (notes.index(text) + 1)
+
+
+def kept_rows(path, made):
+    """[(cells, tally)] of a file's rows that this run did not make, and that have no fault."""
+    with open(path) as f:
+        text = f.read()
+    told = dict(re.findall(r"^- \[(\d+)\] (.*)$", text, re.M))
+    found = []
+    for line in re.findall(r"^\| (\d.*) \|$", text, re.M):
+        cells = line.split(" | ")
+        if len(cells) != 10 or tuple(cells[:3]) in made or set(cells[5:8]) != {"100 %"}:
+            continue
+        cells[9] = re.sub(r"partial \[(\d+)\]", lambda m: note(told[m.group(1)]), cells[9])
+        tally = stacks.Tally()
+        tally.samples, tally.unresolved = int(cells[3]), int(cells[8])
+        found.append((cells, tally))
+    return found
+
+
+def order(cells):
+    return [int(n) for n in re.findall(r"\d+", cells[0])], cells[0], cells[1]
 
 
 def row(interpreter, collector, rounds):
@@ -154,12 +176,13 @@ def main():
     parser.add_argument("-o", "--output", default=os.path.join(harness.TOP, "docs", "matrix.md"))
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--roots", default=os.environ.get("PHT_MATRIX_ROOTS", ""))
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--only", default="", help="versions that begin so, comma-separated")
     args = parser.parse_args()
     reason = harness.why_no_bpf()
     if reason:
         parser.exit(1, "matrix: cannot trace here: %s\n" % reason)
-    lines, total, seen = [], stacks.Tally(), set()
+    rows, total, seen = [], stacks.Tally(), set()
     for interpreter in builds([r for r in args.roots.split(":") if r]):
         if not interpreter.version.startswith(tuple(args.only.split(","))):
             continue
@@ -169,11 +192,15 @@ def main():
         seen.add((interpreter.version, build))
         for collector in COLLECTORS:
             cells, tally = row(interpreter, collector, args.rounds)
-            lines.append("| " + " | ".join([interpreter.version, build] + cells) + " |")
-            print(lines[-1], flush=True)
+            version = interpreter.version + ("t" if interpreter.free_threaded else "")
+            rows.append([version, build] + cells)
+            print("| " + " | ".join(rows[-1]) + " |", flush=True)
             if tally:
                 total.add(tally)
     stacks.remove_library()
+    for cells, tally in kept_rows(args.output, {tuple(r[:3]) for r in rows}) if args.keep else ():
+        rows.append(cells)
+        total.add(tally)
     for example in total.examples[:5]:
         print(example)
     summary = "%d samples in all, %d of them wrong, %d with a frame without a name" % (
@@ -182,7 +209,9 @@ def main():
     with open(args.output, "w") as f:
         f.write(HEAD % {"kernel": os.uname().release, "machine": os.uname().machine,
                         "total": summary[0].upper() + summary[1:]})
-        f.write("\n".join(lines) + "\n\n")
+        for cells in sorted(rows, key=order):
+            f.write("| " + " | ".join(cells) + " |\n")
+        f.write("\n")
         f.writelines("- [%d] %s\n" % (i + 1, text) for i, text in enumerate(notes))
     return 1 if total.wrong() or not total.samples else 0
 
