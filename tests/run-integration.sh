@@ -10,7 +10,8 @@ cd "$(dirname "$0")/integration" || exit 1
 python=${PHT_TEST_PYTHON:-/usr/bin/python3}
 # Not by default: leaks and stacks for their length, tramp_hooks because it installs memray.
 [ $# -gt 0 ] || set -- cli docs errors exact leak survive tramp tramp_exact pymalloc census rss \
-	record flame live lives run follow coverage attach_cycles kill company
+	record flame live lives run follow coverage attach_cycles kill company \
+	builds
 [ "$1" != all ] || set -- $(ls test_*.py | sed 's/^test_//; s/\.py$//')
 
 failed=
