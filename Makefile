@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # pyheaptrace: make, make demo, make test, make lint, make asan, make install
+# For another machine: make cross-aarch64, make cross-check; or MACHINE= and CROSS_COMPILE=.
 
-CC      ?= cc
+CROSS_COMPILE ?=
+ifeq ($(CROSS_COMPILE),)
+  CC    ?= cc
+else
+  CC    := $(CROSS_COMPILE)gcc
+  AR    := $(CROSS_COMPILE)ar
+endif
 CLANG   ?= clang
 # Ubuntu's /usr/sbin/bpftool only works for the running kernel; the one beside it always does.
 ifndef BPFTOOL
@@ -22,8 +29,14 @@ else
   msg = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(abspath $(BUILD))/%,%,$(2))";
 endif
 
-ARCH := $(shell uname -m | sed 's/aarch64/arm64/;s/x86_64/x86/')
-UARCH := $(shell uname -m)
+# What it is built for, as uname -m has it, and as bpf_tracing.h does.
+MACHINE ?= $(shell uname -m)
+BPF_MACHINE_x86_64 := x86
+BPF_MACHINE_aarch64 := arm64
+BPF_MACHINE := $(BPF_MACHINE_$(MACHINE))
+ifeq ($(BPF_MACHINE),)
+  $(error not written for $(MACHINE): x86_64 and aarch64 only)
+endif
 VERSION := $(shell cat VERSION)
 
 PKGS := libbpf libelf zlib capstone json-c ncursesw
@@ -42,8 +55,8 @@ CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DPHT_VERSION='"$(VERSION)"' $(WARN) \
 	-Iinclude -Iuser -I$(BUILD) $(PKG_CFLAGS) -MMD -MP $(CFLAGS) $(SAN)
 # The verifier counts what clang emits: -O2 is not a matter of taste here.
-BPF_CFLAGS = -g -O2 -target bpf -D__TARGET_ARCH_$(ARCH) $(WARN) -Wno-unused-function \
-	-Iinclude -Ivmlinux/$(UARCH) -MMD -MP
+BPF_CFLAGS = -g -O2 -target bpf -D__TARGET_ARCH_$(BPF_MACHINE) $(WARN) -Wno-unused-function \
+	-Iinclude -Ivmlinux/$(MACHINE) -MMD -MP
 
 USER_SRC := $(filter-out user/main.c,$(wildcard user/*.c))
 USER_ASM := $(wildcard user/*.S)
@@ -102,13 +115,38 @@ $(BUILD)/tests/gen_%: tests/gen/%.c $(LIB) | $(BUILD)/tests
 
 .PHONY: unit
 unit: $(UNIT)
-	$(Q)set -e; for t in $(UNIT); do echo "== $${t##*/}"; $$t; done
+	$(Q)set -e; for t in $(UNIT); do echo "== $${t##*/}"; $(UNIT_RUN) $$t; done
 
 # The unit tests once more, built with the sanitizers, in a tree of their own.
 .PHONY: asan
 asan:
 	$(Q)$(MAKE) --no-print-directory BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 		SAN="-fsanitize=address,undefined -fno-sanitize-recover=all" unit
+
+# The sources built for aarch64: compiler from install-deps.sh --cross, libraries of Debian's.
+# Without that compiler the two say so and do nothing; with PHT_REQUIRE_CROSS=1 they fail.
+CROSS_GNU  := aarch64-linux-gnu
+CROSS_ROOT := $(abspath build/cross/aarch64)
+CROSS_LIBS := $(CROSS_ROOT)/lib/$(CROSS_GNU):$(CROSS_ROOT)/usr/lib/$(CROSS_GNU)
+CROSS_MAKE = export PKG_CONFIG_LIBDIR=$(CROSS_ROOT)/usr/lib/$(CROSS_GNU)/pkgconfig \
+	PKG_CONFIG_SYSROOT_DIR=$(CROSS_ROOT) PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
+	PKG_CONFIG_ALLOW_SYSTEM_LIBS=1; \
+	scripts/cross-sysroot.sh aarch64 $(CROSS_ROOT) >/dev/null && \
+	$(MAKE) --no-print-directory MACHINE=aarch64 CROSS_COMPILE=$(CROSS_GNU)- BUILD=build/aarch64 \
+		LDFLAGS="-L$(CROSS_ROOT)/lib/$(CROSS_GNU) -Wl,-rpath-link,$(CROSS_LIBS)"
+CROSS_HAS = command -v $(1) >/dev/null || { \
+	echo "SKIPPED: $@: $(1) is missing; sudo scripts/install-deps.sh --cross" >&2; \
+	[ -z "$(PHT_REQUIRE_CROSS)" ]; exit; }
+
+.PHONY: cross-aarch64
+cross-aarch64:
+	$(Q)$(call CROSS_HAS,$(CROSS_GNU)-gcc); $(CROSS_MAKE) all
+
+# Unit tests of that build, by user emulation.
+.PHONY: cross-check
+cross-check:
+	$(Q)$(call CROSS_HAS,$(CROSS_GNU)-gcc); $(call CROSS_HAS,qemu-aarch64); $(CROSS_MAKE) all unit \
+		UNIT_RUN="qemu-aarch64 -L /usr/$(CROSS_GNU) -E LD_LIBRARY_PATH=$(CROSS_LIBS)"
 
 .PHONY: integration
 integration: $(BIN) $(GEN)

@@ -67,7 +67,7 @@ static __always_inline bool within(__u64 addr, __u64 start, __u64 end)
 static __always_inline bool mapping_is_internal(struct hit *hit, __u64 size, __u32 flags)
 {
 	const struct pht_proc *proc = hit->proc;
-	__u64 caller = user_u64(PT_REGS_SP(hit->ctx));
+	__u64 caller = return_address(hit->ctx);
 
 	if (within(caller, proc->libc_start, proc->libc_end) ||
 	    within(caller, proc->heap_start, proc->heap_end))
@@ -399,14 +399,14 @@ static __always_inline void on_return(struct pt_regs *ctx, __u32 cookie)
 	if (!hit.th)
 		return;
 	/* What was called from inside and left by a jump hides this one no longer. */
-	pending_prune(hit.th, PT_REGS_SP(ctx) - 8, 0);
+	pending_prune(hit.th, PT_REGS_SP(ctx) - MACHINE_CALL_BYTES, 0);
 	d = hit.th->depth;
 	if (!d || d > PHT_PEND_DEPTH)
 		return;
 	d = (d - 1) & (PHT_PEND_DEPTH - 1);
 	p = &hit.th->pend[d];
-	/* The return address is popped by now. */
-	if (p->cookie != cookie || p->sp + 8 != PT_REGS_SP(ctx))
+	/* A return address on the stack is popped by now. */
+	if (p->cookie != cookie || p->sp + MACHINE_CALL_BYTES != PT_REGS_SP(ctx))
 		return;
 	hit.th->depth = d;
 	domain = func_domain(cookie);

@@ -9,15 +9,14 @@
 
 #include "alloc.bpf.h"
 
-#define FAULT_WRITE 2 /* x86 page fault error code */
-#define FAULT_PAGE  4096ull
+#define FAULT_PAGE 4096ull
 
 static __always_inline void on_page_fault(__u64 addr, __u64 error)
 {
 	struct hit hit;
 
 	/* Reading an untouched page maps the shared zero page: no growth. */
-	if (!(error & FAULT_WRITE) || !hit_init(&hit, NULL))
+	if (!(error & MACHINE_FAULT_WRITE) || !hit_init(&hit, NULL))
 		return;
 	if (!(hit.proc->flags & PHT_PROC_FAULTS))
 		return;

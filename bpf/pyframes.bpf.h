@@ -7,6 +7,7 @@
 #ifndef PHT_PYFRAMES_BPF_H
 #define PHT_PYFRAMES_BPF_H
 
+#include "machine.bpf.h"
 #include "maps.bpf.h"
 #include "pycode.bpf.h"
 
@@ -26,21 +27,10 @@ static __always_inline __u64 user_u64(__u64 addr)
 	return value;
 }
 
-/* pthread_self() on glibc and musl x86-64: the FS base. */
-static __always_inline __u64 thread_pointer(void)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-
-	return BPF_CORE_READ(task, thread.fsbase);
-}
-
 static __always_inline bool tstate_is_ours(const struct pht_pyoffsets *off, __u64 ts, __u64 tp)
 {
-	return ts && user_u64(ts + off->ts_thread_id) == tp;
+	return ts && thread_is(user_u64(ts + off->ts_thread_id), tp);
 }
-
-/* glibc keeps the first 32 pthread keys' values inside the thread descriptor. */
-#define GLIBC_KEY_SLOT(tp, key) ((tp) + 0x310 + 16ull * (key) + 8)
 
 /* The thread state of this thread if it holds the GIL. */
 static __always_inline __u64 current_tstate(const struct pht_proc *proc)
@@ -51,7 +41,7 @@ static __always_inline __u64 current_tstate(const struct pht_proc *proc)
 	if (proc->tls_kind == PHT_TLS_STATIC) {
 		ts = user_u64(tp + proc->tls_offset);
 	} else if (proc->tls_kind == PHT_TLS_DTV) {
-		__u64 dtv = user_u64(tp + 8);
+		__u64 dtv = user_u64(tp + MACHINE_DTV);
 		__u64 block = user_u64(dtv + 16ull * proc->tls_module);
 
 		/* -1 marks a block that this thread has not allocated yet. */
@@ -63,14 +53,20 @@ static __always_inline __u64 current_tstate(const struct pht_proc *proc)
 	return tstate_is_ours(off, ts, tp) ? ts : 0;
 }
 
+/* Is there a pthread key whose value lies where it can be read? */
+static __always_inline bool has_key(const struct pht_proc *proc)
+{
+	return MACHINE_KEY_SLOT(1, 0) && proc->tss_key < 32 && !(proc->flags & PHT_PROC_MUSL);
+}
+
 /* That which the thread was given first, GIL or no GIL. */
 static __always_inline __u64 keyed_tstate(const struct pht_proc *proc)
 {
 	__u64 tp = thread_pointer(), ts;
 
-	if (proc->tss_key >= 32 || proc->flags & PHT_PROC_MUSL)
+	if (!has_key(proc))
 		return 0;
-	ts = user_u64(GLIBC_KEY_SLOT(tp, proc->tss_key));
+	ts = user_u64(MACHINE_KEY_SLOT(tp, proc->tss_key));
 	return tstate_is_ours(&proc->off, ts, tp) ? ts : 0;
 }
 
@@ -157,8 +153,8 @@ static __always_inline __u64 find_tstate(const struct pht_proc *proc)
 	if (ts)
 		return ts;
 	ts = keyed_tstate(proc);
-	/* No usable key: musl, and 3.15. */
-	if (ts ? !key_may_lag(proc) : proc->tss_key < 32 && !(proc->flags & PHT_PROC_MUSL))
+	/* No usable key: musl, 3.15, aarch64. */
+	if (ts ? !key_may_lag(proc) : has_key(proc))
 		return ts;
 	listed = pht_listed_tstate();
 	return listed ? listed : ts;

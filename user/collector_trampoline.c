@@ -5,6 +5,7 @@
  */
 #include "collector.h"
 
+#ifdef __x86_64__
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,3 +309,4 @@ const struct collector collector_trampoline = {
 	.detach = detach,
 	.losses = losses,
 };
+#endif

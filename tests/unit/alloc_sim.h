@@ -8,6 +8,7 @@
 
 #include "bpf_shim.h"
 #include "alloc.bpf.h"
+#include "machine_sim.h"
 #include "pyoffsets.h"
 #include "sampling_tables.h"
 
@@ -43,7 +44,7 @@ static struct sim {
 	bool session;
 	struct pht_proc proc;
 	struct sim_thread threads[4];
-	__u64 caller; /* return address that calls push */
+	__u64 caller; /* return address of calls */
 } sim;
 
 static inline void sim_proc_store(void)
@@ -62,7 +63,7 @@ static inline void sim_thread_init(struct sim_thread *t, int i, __u32 tid)
 	shim_mem(base, 0x10000);
 	*t = (struct sim_thread){.tid = tid, .base = base, .sp = base + SIM_STACK_TOP};
 	shim_poke(base + 16, base + 0x200);
-	shim_poke(base + 0x200 + off->ts_thread_id, base);
+	shim_poke(base + 0x200 + off->ts_thread_id, machine_self(base));
 	shim_poke(base + 0x200 + off->ts_frame, base + 0x400);
 	shim_poke(base + 0x400 + off->cf_frame, base + 0x500);
 	shim_poke(base + 0x500 + off->fr_code, SIM_CODE);
@@ -104,7 +105,7 @@ static inline void sim_init(bool session, __u64 interval, __u32 first_tid)
 static inline void sim_switch(const struct sim_thread *t)
 {
 	shim.id = (__u64)SIM_TGID << 32 | t->tid;
-	shim.task.thread.fsbase = t->base;
+	machine_thread(t->base);
 }
 
 /* The instruction that the thread's frame is at: tells sites apart. */
@@ -115,7 +116,7 @@ static inline void sim_line(const struct sim_thread *t, __u32 line)
 
 static inline void sim_enter(struct sim_thread *t, __u32 func, __u64 a, __u64 b, __u64 c, __u64 d)
 {
-	struct pt_regs regs = {.parm = {a, b, c, d}, .sp = t->sp};
+	struct pt_regs regs = {.parm = {a, b, c, d}, .sp = t->sp, .ret = sim.caller};
 	struct sim_frame *f = &t->frames[t->n++];
 
 	if (t->n > SIM_DEPTH)
@@ -125,11 +126,12 @@ static inline void sim_enter(struct sim_thread *t, __u32 func, __u64 a, __u64 b,
 	f->fired = on_enter(&regs, func);
 }
 
-/* A call: arguments in registers, the return address on the stack. */
+/* A call: arguments in registers; the return address, too, or on the stack. */
 static inline void sim_call4(struct sim_thread *t, __u32 func, __u64 a, __u64 b, __u64 c, __u64 d)
 {
 	t->sp -= 32;
-	shim_poke(t->sp, sim.caller);
+	if (MACHINE_CALL_BYTES)
+		shim_poke(t->sp, sim.caller);
 	sim_enter(t, func, a, b, c, d);
 }
 
@@ -147,7 +149,7 @@ static inline void sim_tail(struct sim_thread *t, __u32 func, __u64 a, __u64 b, 
 /* Return, from all the functions that share the stack slot; the last entered first. */
 static inline void sim_ret(struct sim_thread *t, __u64 rc)
 {
-	struct pt_regs regs = {.sp = t->sp + 8, .rc = rc};
+	struct pt_regs regs = {.sp = t->sp + MACHINE_CALL_BYTES, .rc = rc};
 
 	sim_switch(t);
 	do {

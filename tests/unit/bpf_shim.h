@@ -27,10 +27,15 @@
 #endif
 #define __noinline __attribute__((noinline))
 
+/* Whose table of bpf/machine.bpf.h the test is for. */
+#ifndef __TARGET_ARCH_arm64
+#define __TARGET_ARCH_x86
+#endif
+
 /* What the probes see of the registers: any order will do. */
 struct pt_regs {
 	unsigned long parm[6];
-	unsigned long sp, rc, ip;
+	unsigned long sp, rc, ip, ret;
 };
 #define PT_REGS_PARM1(ctx) ((ctx)->parm[0])
 #define PT_REGS_PARM2(ctx) ((ctx)->parm[1])
@@ -39,10 +44,14 @@ struct pt_regs {
 #define PT_REGS_SP(ctx)	   ((ctx)->sp)
 #define PT_REGS_RC(ctx)	   ((ctx)->rc)
 #define PT_REGS_IP(ctx)	   ((ctx)->ip)
+#define PT_REGS_RET(ctx)   ((ctx)->ret) /* only where a register has it */
 
 struct task_struct {
 	struct {
 		unsigned long fsbase;
+		struct {
+			unsigned long tp_value;
+		} uw;
 	} thread;
 };
 #define BPF_CORE_READ(src, field) ((src)->field)

@@ -5,6 +5,7 @@
 
 #include "bpf_shim.h"
 #include "pyframes.bpf.h"
+#include "machine_sim.h"
 
 #include "debug_tables.h"
 #include "pyoffsets.h"
@@ -58,11 +59,11 @@ static inline void py_store(void)
 	bpf_map_update_elem(&procs, &tgid, &py.proc, BPF_ANY);
 }
 
-/* A thread state that belongs to the thread with that FS base. */
+/* A thread state that belongs to the thread with that pointer. */
 static inline void py_tstate(__u64 ts, __u64 tp)
 {
 	shim_mem(ts, 0x400);
-	shim_poke(ts + py.proc.off.ts_thread_id, tp);
+	shim_poke(ts + py.proc.off.ts_thread_id, machine_self(tp));
 }
 
 /* Where the thread's innermost frame is. */
@@ -155,7 +156,7 @@ static inline void py_init(__u32 minor)
 	py.proc.flags = PHT_PROC_ENABLED;
 	py.proc.tss_key = PHT_ABSENT;
 	shim.id = PY_ID;
-	shim.task.thread.fsbase = PY_TP;
+	machine_thread(PY_TP);
 	shim_mem(PY_RUNTIME, 0x1000);
 	shim_mem(PY_INTERP, 0x2000);
 	shim_mem(PY_CFRAME, 0x40);

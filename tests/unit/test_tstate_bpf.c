@@ -86,7 +86,7 @@ static void test_static_tls(void **state)
 		assert_false(found());
 		shim_poke(PY_TP + PY_STATIC_AT, PY_TSTATE);
 		assert_true(found());
-		shim.task.thread.fsbase = PY_TP2; /* a thread whose memory we cannot read */
+		machine_thread(PY_TP2); /* a thread whose memory we cannot read */
 		assert_false(found());
 	}
 }

@@ -1,47 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The few kernel types that the programs in bpf/ use.  A full dump is 5 MB
- * and depends on the kernel it was taken from; CO-RE needs only the names of
- * the fields that are read, so the structs are cut down to those.  pt_regs is
- * the probe context and is laid out in full, as arch/x86's ptrace.h has it.
- * scripts/gen-vmlinux.sh prints the running kernel's version of each.
+ * See ../common.h.  pt_regs is the probe context and is laid out in full, as
+ * arch/x86's ptrace.h has it.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 
-typedef unsigned char __u8;
-typedef signed char __s8;
-typedef unsigned short __u16;
-typedef short __s16;
-typedef unsigned int __u32;
-typedef int __s32;
-typedef unsigned long long __u64;
-typedef long long __s64;
-typedef __u8 u8;
-typedef __u16 u16;
-typedef __u32 u32;
-typedef __s32 s32;
-typedef __u64 u64;
-typedef __s64 s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u64 __be64;
-typedef __u32 __wsum;
-typedef _Bool bool;
-
-enum { false = 0, true = 1 };
-
-enum bpf_map_type {
-	BPF_MAP_TYPE_HASH = 1,
-	BPF_MAP_TYPE_ARRAY = 2,
-	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
-	BPF_MAP_TYPE_LRU_HASH = 9,
-	BPF_MAP_TYPE_RINGBUF = 27,
-};
-
-enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
-enum { BPF_F_NO_PREALLOC = 1 };
-enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
+#include "../common.h"
 
 struct pt_regs {
 	unsigned long r15, r14, r13, r12;
@@ -62,19 +27,9 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
-struct mm_struct;
-
-struct task_struct {
-	struct mm_struct *mm;
-	int pid;
-	int tgid;
-	struct thread_struct thread;
-};
-
-struct bpf_raw_tracepoint_args {
-	__u64 args[0];
-};
-
 #pragma clang attribute pop
+
+#define __VMLINUX_THREAD__
+#include "../common.h"
 
 #endif
