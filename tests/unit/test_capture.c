@@ -243,7 +243,7 @@ static void flip_anywhere(void **state)
 {
 	struct sim s;
 	size_t len;
-	bool trouble;
+	bool trouble = true;
 	u8 *data;
 
 	(void)state;
@@ -413,7 +413,7 @@ static void endless_depth(void **state)
 static void later_additions_are_skipped(void **state)
 {
 	struct outbuf p = {0}, file = {0}, nothing = {0};
-	bool trouble;
+	bool trouble = true;
 
 	(void)state;
 	base_payload(&p);
