@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "proc.h"
+#include "pytls_machine.h"
 #include "pythreads.h"
 
 #define CODE_MAX 96
@@ -98,13 +99,14 @@ static int resolve(const struct pyinfo *info, const struct tls_ref *ref, struct 
 /*
  * The module's block in one thread.  glibc's vector has 16 bytes a module
  * {block, to_free}, and only a dynamic block has something to free; musl's
- * has 8.  thread_id is the thread pointer.  -ENOENT: none yet, or dynamic.
+ * has 8.  -ENOENT: none yet, or dynamic.
  */
-static int static_block(const struct pyinfo *info, u64 thread_id, u64 module, u64 *block)
+static int static_block(const struct pyinfo *info, const struct pytls_machine *m, u64 tp,
+			u64 module, u64 *block)
 {
 	u64 dtv, entry[2] = {0};
 	u64 stride = info->musl ? 8 : 16;
-	int err = proc_read(info->pid, thread_id + 8, &dtv, sizeof(dtv));
+	int err = proc_read(info->pid, tp + m->dtv, &dtv, sizeof(dtv));
 
 	if (!err)
 		err = proc_read(info->pid, dtv + module * stride, entry, stride);
@@ -117,19 +119,20 @@ static int static_block(const struct pyinfo *info, u64 thread_id, u64 module, u6
 }
 
 /* Make var static when its block is at the same place in every thread there is. */
-static void reduce(const struct pyinfo *info, const struct pythread *v, int n, struct tls_var *var)
+static void reduce(const struct pyinfo *info, const struct pytls_machine *m,
+		   const struct pythread *v, int n, struct tls_var *var)
 {
 	s64 delta = 0;
 
 	for (int i = 0; i < n; i++) {
-		u64 block;
+		u64 tp = v[i].thread_id + m->tp, block;
 		s64 d;
 
 		if (!v[i].thread_id)
 			continue;
-		if (static_block(info, v[i].thread_id, var->module, &block))
+		if (static_block(info, m, tp, var->module, &block))
 			return;
-		d = (s64)(block - v[i].thread_id);
+		d = (s64)(block - tp);
 		if (!d || d <= -STATIC_SPAN || d >= STATIC_SPAN || (delta && d != delta))
 			return;
 		delta = d;
@@ -155,17 +158,17 @@ static int read_threads(const struct pyinfo *info, struct pythread *v)
  * What the variable may hold in a thread: 0 (no GIL), or a thread state of
  * that very thread.  False when some thread shows anything else.
  */
-static bool plausible(const struct pyinfo *info, const struct pythread *v, int n,
-		      const struct tls_var *var)
+static bool plausible(const struct pyinfo *info, const struct pytls_machine *m,
+		      const struct pythread *v, int n, const struct tls_var *var)
 {
 	for (int i = 0; i < n; i++) {
-		u64 value;
+		u64 tp = v[i].thread_id + m->tp, value;
 		bool known = false;
 
 		/* Not bound to a thread yet. */
 		if (!v[i].thread_id)
 			continue;
-		if (proc_read(info->pid, v[i].thread_id + (u64)var->offset, &value, sizeof(value)))
+		if (proc_read(info->pid, tp + (u64)var->offset, &value, sizeof(value)))
 			return false;
 		for (int k = 0; k < n && !known; k++)
 			known = v[k].tstate == value && v[k].thread_id == v[i].thread_id;
@@ -176,12 +179,13 @@ static bool plausible(const struct pyinfo *info, const struct pythread *v, int n
 }
 
 /* A torn look can fail; a wrong offset fails every time. */
-static bool verify(const struct pyinfo *info, struct pythread *v, const struct tls_var *var)
+static bool verify(const struct pyinfo *info, const struct pytls_machine *m, struct pythread *v,
+		   const struct tls_var *var)
 {
 	for (int try = 0; try < 10; try++) {
 		int n = read_threads(info, v);
 
-		if (n >= 0 && plausible(info, v, n, var))
+		if (n >= 0 && plausible(info, m, v, n, var))
 			return true;
 	}
 	return false;
@@ -190,13 +194,16 @@ static bool verify(const struct pyinfo *info, struct pythread *v, const struct t
 static int find_variable(struct pyinfo *info, struct elf_file *elf)
 {
 	AUTO_FREE struct pythread *v = calloc(PYTHREADS_MAX, sizeof(*v));
+	struct pytls_machine machine;
 	struct tls_var var = {0};
 	struct tls_ref ref;
 	int err, n;
 
 	if (!v)
 		return -ENOMEM;
-	err = find_ref(elf, &ref);
+	err = pytls_machine(info->pid, elf_machine(elf), &machine);
+	if (!err)
+		err = find_ref(elf, &ref);
 	if (!err)
 		err = resolve(info, &ref, &var);
 	if (err)
@@ -204,9 +211,9 @@ static int find_variable(struct pyinfo *info, struct elf_file *elf)
 	/* A thread that ends meanwhile makes the reduction fail without need. */
 	for (int try = 0; try < 5 && var.kind == PHT_TLS_DTV; try++) {
 		n = read_threads(info, v);
-		reduce(info, v, n, &var);
+		reduce(info, &machine, v, n, &var);
 	}
-	if (var.kind == PHT_TLS_STATIC && !verify(info, v, &var))
+	if (var.kind == PHT_TLS_STATIC && !verify(info, &machine, v, &var))
 		return -ENOENT;
 	/* The tracer walks glibc's vector only. */
 	if (var.kind == PHT_TLS_DTV && info->musl)
