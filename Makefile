@@ -178,6 +178,12 @@ vmtest-all: $(BIN)
 		scripts/vmtest.sh $$k || failed="$$failed $$k"; done; \
 		[ -z "$$failed" ] || { echo "vmtest-all FAILED:$$failed" >&2; exit 1; }
 
+# The same for an arm64 kernel, with what runs there: SUITE=bookworm (6.1) or trixie (6.12).
+SUITE ?= bookworm
+.PHONY: vmtest-aarch64
+vmtest-aarch64: cross-aarch64
+	$(Q)scripts/vmtest-aarch64.sh $(SUITE)
+
 .PHONY: demo
 demo: $(BIN)
 	$(Q)scripts/demo.sh $(BIN)

@@ -12,7 +12,7 @@ libcapstone-dev libjson-c-dev libncurses-dev libcmocka-dev python3"
 DEBIAN_LINT="clang-format clang-tidy"
 DEBIAN_BROWSER="chromium"
 DEBIAN_CROSS="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user debian-archive-keyring"
-DEBIAN_VM="qemu-system-x86 busybox-static cpio kmod xz-utils zstd debian-archive-keyring"
+DEBIAN_VM="qemu-system-x86 qemu-system-arm busybox-static cpio kmod xz-utils zstd debian-archive-keyring"
 FEDORA="gcc glibc-devel make pkgconf-pkg-config clang llvm bpftool libbpf-devel
 elfutils-libelf-devel zlib-devel capstone-devel json-c-devel ncurses-devel libcmocka-devel libasan
 libubsan python3 gawk"
