@@ -17,12 +17,15 @@ static __always_inline void follow_stop(struct pht_follow *f)
 		f->stopped = 1;
 }
 
-/* The leader may go before its threads do; then nothing is left to follow but them. */
-static __always_inline void on_follow_exit(__u64 id)
+/*
+ * A process ends with the last of its threads.  The first one may go before: of
+ * its own will, or because another one executes a program and takes its place.
+ */
+static __always_inline void on_follow_exit(__u32 tgid)
 {
-	__u32 tgid = id >> 32;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
-	if (tgid == (__u32)id)
+	if (!BPF_CORE_READ(task, signal, live.counter))
 		bpf_map_delete_elem(&follow, &tgid);
 }
 

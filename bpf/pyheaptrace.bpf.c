@@ -110,7 +110,7 @@ int process_exit(void *ctx __attribute__((unused)))
 	__u64 id = bpf_get_current_pid_tgid();
 
 	bpf_map_delete_elem(&threads, &id);
-	on_follow_exit(id);
+	on_follow_exit(id >> 32);
 	return 0;
 }
 

@@ -163,13 +163,6 @@ bool fleet_waiting(const struct fleet *f)
 
 /* ---- stopped ones ---- */
 
-static bool is_stopped(pid_t pid)
-{
-	char state[32];
-
-	return proc_status(pid, "State", state, sizeof(state)) || strchr("TtZX", state[0]);
-}
-
 /* A SIGCONT that came before its SIGSTOP would be for nothing. */
 static void resume(struct fleet *f, pid_t pid)
 {
@@ -181,7 +174,7 @@ static void resume(struct fleet *f, pid_t pid)
 	if (bpf_map_lookup_elem(f->map, &key, &e) || !e.stopped)
 		return;
 	log_debug("process %d goes on", pid);
-	while (!is_stopped(pid) && monotonic_seconds() < end)
+	while (!proc_is_stopped(pid) && monotonic_seconds() < end)
 		nanosleep(&nap, NULL);
 	e.stopped = 0;
 	bpf_map_update_elem(f->map, &key, &e, BPF_EXIST);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -266,6 +267,45 @@ int proc_status(pid_t pid, const char *key, char *buf, size_t len)
 		return 0;
 	}
 	return -ENOENT;
+}
+
+/* The letter of the state of one thread; 0: there is no such thread. */
+static char thread_state(pid_t pid, const char *tid)
+{
+	char path[64], buf[256], *end;
+	AUTO_CLOSE int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", (int)pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	if (n <= 0)
+		return 0;
+	buf[n] = '\0';
+	/* The name before it may hold anything, brackets included. */
+	end = strrchr(buf, ')');
+	return end && end[1] ? end[2] : 0;
+}
+
+bool proc_is_stopped(pid_t pid)
+{
+	bool running = false, stopped = false;
+	struct dirent *e;
+	char path[32];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return true;
+	while (!stopped && (e = readdir(dir))) {
+		char state = e->d_name[0] == '.' ? 0 : thread_state(pid, e->d_name);
+
+		stopped = state == 'T' || state == 't';
+		running |= state && !strchr("TtZX", state);
+	}
+	closedir(dir);
+	return stopped || !running;
 }
 
 int proc_exe(pid_t pid, char *buf, size_t len)

@@ -39,6 +39,11 @@ int proc_rss(pid_t pid, u64 *bytes);
 int proc_comm(pid_t pid, char *buf, size_t len);
 /* The value of one line of /proc/PID/status, clipped to len; -ENOENT: no such line. */
 int proc_status(pid_t pid, const char *key, char *buf, size_t len);
+/*
+ * Is it stopped, or gone?  A first thread that has ended before the others never
+ * looks stopped; then it is they who tell.
+ */
+bool proc_is_stopped(pid_t pid);
 /* What /proc/PID/exe points to, " (deleted)" stripped; -ENOENT: a kernel thread. */
 int proc_exe(pid_t pid, char *buf, size_t len);
 /*

@@ -52,10 +52,19 @@ enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
 
 struct mm_struct;
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
+
 struct task_struct {
 	struct mm_struct *mm;
 	int pid;
 	int tgid;
+	struct signal_struct *signal;
 	struct thread_struct thread;
 };
 

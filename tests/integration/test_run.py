@@ -93,7 +93,14 @@ class Programs(RunTest):
 
     @harness.each_of_a_few
     def test_executes_itself_twice(self, interpreter):
-        result, reports = self.run_program(interpreter, "again", "2")
+        self.check_again(interpreter, "again")
+
+    @harness.each_of_a_few
+    def test_another_thread_executes_itself_twice(self, interpreter):
+        self.check_again(interpreter, "rethread")
+
+    def check_again(self, interpreter, word):
+        result, reports = self.run_program(interpreter, word, "2")
         self.assertEqual(result.code, 5, result)
         self.assertEqual(len({r["pid"] for r in reports}), 1)
         self.assertEqual(len(reports), 3)

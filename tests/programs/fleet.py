@@ -7,6 +7,7 @@
     line          "line" to standard output, then a line of input is waited for
     echo          standard input to standard output, until it ends
     again N       executes itself N times more, each time having kept 100 * N blocks
+    rethread N    the same, but another thread than the first one executes it
     trap          SIGTERM and SIGINT are counted from here on, and end a pause
     pause         until a signal; then "caught NAME:COUNT ..." to standard output
     workers N S   N children, each of which leaks on a line of its own, "ready" when
@@ -21,6 +22,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 
 SIZE = 10000
 kept = []
@@ -135,10 +137,23 @@ def workers(count, size, at_once=True):
         sys.exit("children ended with %s" % codes)
 
 
+def execute(word, n):
+    os.execv(sys.executable, [sys.executable, __file__, word, str(n)])
+
+
 def again(n):
     keep(100 * n)
     if n:
-        os.execv(sys.executable, [sys.executable, __file__, "again", str(n - 1)])
+        execute("again", n - 1)
+    sys.exit(5)
+
+
+def rethread(n):
+    keep(100 * n)
+    if n:
+        thread = threading.Thread(target=execute, args=("rethread", n - 1))
+        thread.start()
+        thread.join()
     sys.exit(5)
 
 
@@ -157,6 +172,8 @@ def main():
                 say(line.rstrip("\n"))
         elif word == "again":
             again(int(next(words)))
+        elif word == "rethread":
+            rethread(int(next(words)))
         elif word == "trap":
             trap()
         elif word == "pause":

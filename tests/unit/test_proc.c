@@ -2,6 +2,7 @@
 /* This process, a child and files of ours, as /proc shows them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -194,6 +196,60 @@ static void test_identity(void **state)
 	close(gate[1]);
 }
 
+static void *pause_for_ever(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* One with two threads; the first of them ends if so told. */
+static pid_t two_threads(bool first_ends)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pthread_create(&thread, NULL, pause_for_ever, NULL))
+		_exit(1);
+	/* Not pthread_exit(): the process's own first thread, and nothing of ours with it. */
+	if (first_ends)
+		syscall(SYS_exit, 0);
+	pause_for_ever(NULL);
+	_exit(1);
+}
+
+/* Its first thread looks the same all the time where it has ended. */
+static void check_stopped(bool first_ends)
+{
+	pid_t pid = two_threads(first_ends);
+	char text[64] = "";
+	int status;
+
+	while (first_ends && text[0] != 'Z')
+		assert_int_equal(proc_status(pid, "State", text, sizeof(text)), 0);
+	assert_false(proc_is_stopped(pid));
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	assert_true(proc_is_stopped(pid));
+	kill(pid, SIGCONT);
+	assert_int_equal(waitpid(pid, &status, WCONTINUED), pid);
+	assert_false(proc_is_stopped(pid));
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(proc_is_stopped(pid));
+}
+
+static void test_stopped(void **state)
+{
+	check_stopped(false);
+	check_stopped(true);
+}
+
 static void test_rss(void **state)
 {
 	size_t len = 32 << 20;
@@ -215,7 +271,7 @@ int main(void)
 		cmocka_unit_test(test_maps_sorted),  cmocka_unit_test(test_files),
 		cmocka_unit_test(test_open_refuses), cmocka_unit_test(test_read),
 		cmocka_unit_test(test_gone),	     cmocka_unit_test(test_identity),
-		cmocka_unit_test(test_rss),
+		cmocka_unit_test(test_stopped),	     cmocka_unit_test(test_rss),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
