@@ -51,21 +51,42 @@ static struct estimate subtract(const struct estimate *gained, const struct esti
 	return d;
 }
 
-struct estimate snap_difference(const struct snap_total *before, u64 before_interval,
-				const struct snap_total *after, u64 after_interval, bool same_run)
+static struct estimate difference(const struct snap_total *before, u64 before_interval,
+				  const struct snap_total *after, u64 after_interval, double kept)
 {
-	double kept = kept_share(before, after, same_run);
 	struct estimator gained = without(&after->live, &before->live, kept);
 	struct estimator lost = without(&before->live, &before->live, kept);
 	struct estimate up = snap_interval(&gained, after_interval);
 	struct estimate down = snap_interval(&lost, before_interval);
-	struct estimate d = subtract(&up, &down);
 
-	/* Free of what rounding leaves of blocks taken out of both. */
-	d.low += after->live.bytes - before->live.bytes - d.value;
-	d.high += after->live.bytes - before->live.bytes - d.value;
-	d.value = after->live.bytes - before->live.bytes;
-	return d;
+	return subtract(&up, &down);
+}
+
+/*
+ * What stayed is a share of the sums, the same of each of them.  Where blocks of
+ * one kind stay and those of another go, little may be left of a variance and
+ * much of what is divided by it.  But to know what stayed can only narrow the
+ * interval that two independent sums have.  Shifted to its value, which is free
+ * of what rounding leaves of blocks taken out of both.
+ */
+static struct estimate narrower(struct estimate paired, struct estimate independent, double value)
+{
+	return (struct estimate){
+		.value = value,
+		.low = value + fmax(paired.low - paired.value, independent.low - independent.value),
+		.high = value +
+			fmin(paired.high - paired.value, independent.high - independent.value),
+	};
+}
+
+struct estimate snap_difference(const struct snap_total *before, u64 before_interval,
+				const struct snap_total *after, u64 after_interval, bool same_run)
+{
+	double kept = kept_share(before, after, same_run);
+
+	return narrower(difference(before, before_interval, after, after_interval, kept),
+			difference(before, before_interval, after, after_interval, 0),
+			after->live.bytes - before->live.bytes);
 }
 
 /*
@@ -83,10 +104,9 @@ static struct estimate count_interval(const struct estimator *e, const struct sn
 	return out;
 }
 
-struct estimate snap_count_difference(const struct snap_total *before,
-				      const struct snap_total *after, bool same_run)
+static struct estimate count_difference(const struct snap_total *before,
+					const struct snap_total *after, double kept)
 {
-	double kept = kept_share(before, after, same_run);
 	/* Of all that is known here: what came and went are fewer samples. */
 	double slope =
 		fmax(estimate_blocks_slope(&before->live), estimate_blocks_slope(&after->live));
@@ -94,13 +114,17 @@ struct estimate snap_count_difference(const struct snap_total *before,
 	struct estimator lost = without(&before->live, &before->live, kept);
 	struct estimate up = count_interval(&gained, after->samples ? after : before, slope);
 	struct estimate down = count_interval(&lost, before->samples ? before : after, slope);
-	struct estimate d = subtract(&up, &down);
-	double value = after->live.blocks - before->live.blocks;
 
-	d.low += value - d.value;
-	d.high += value - d.value;
-	d.value = value;
-	return d;
+	return subtract(&up, &down);
+}
+
+struct estimate snap_count_difference(const struct snap_total *before,
+				      const struct snap_total *after, bool same_run)
+{
+	double kept = kept_share(before, after, same_run);
+
+	return narrower(count_difference(before, after, kept), count_difference(before, after, 0),
+			after->live.blocks - before->live.blocks);
 }
 
 static void fill_change(struct snap_change *c, const struct snapshot *before,

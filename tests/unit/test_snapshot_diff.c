@@ -172,6 +172,37 @@ static void one_run_is_sharper(void **state)
 	assert_true(one.low > 0);
 }
 
+/*
+ * Most of a heap stays, what goes are a few samples of another weight, and of the
+ * heap before little more than its variance is known, as at a peak: the interval
+ * may not be wider than if nothing were known of what stayed.
+ */
+static void what_stayed_makes_no_interval_wider(void **state)
+{
+	(void)state;
+	for (u64 size = 16; size <= 64 * R; size *= 2) {
+		for (int go = 1; go <= 4; go++) {
+			struct snap_total before = {.samples = 81}, after = {.samples = 83};
+			struct estimate one, two;
+
+			for (int i = 0; i < 20; i++)
+				estimate_add(&after.live, 5000, i < 12 ? R / 8 : R);
+			before.live = after.live;
+			for (int i = 0; i < go; i++)
+				estimate_add(&before.live, size, R);
+			before.live = estimate_of_sums(before.live.bytes, before.live.blocks,
+						       before.live.var, before.live.samples);
+			one = snap_difference(&before, R, &after, R, true);
+			two = snap_difference(&before, R, &after, R, false);
+			assert_true(one.low <= one.value && one.value <= one.high);
+			assert_true(one.low >= two.low && one.high <= two.high);
+			one = snap_count_difference(&before, &after, true);
+			two = snap_count_difference(&before, &after, false);
+			assert_true(one.low >= two.low && one.high <= two.high);
+		}
+	}
+}
+
 static void noise_is_called_noise(void **state)
 {
 	struct snap_view view = {.group_by = GROUP_LINE};
@@ -212,6 +243,7 @@ int main(void)
 		cmocka_unit_test(intervals_hold),
 		cmocka_unit_test(old_files_have_intervals_too),
 		cmocka_unit_test(one_run_is_sharper),
+		cmocka_unit_test(what_stayed_makes_no_interval_wider),
 		cmocka_unit_test(noise_is_called_noise),
 	};
 
