@@ -2,6 +2,7 @@
 #include "merge.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "estimate.h"
@@ -11,7 +12,8 @@ struct merge {
 	struct report *out;
 	struct hashmap index; /* key -> struct row of out->rows */
 	struct estimator total, temporary;
-	u64 rss_all; /* of those that have ended, too: what was seen last */
+	double duration; /* of the one that was traced longest */
+	u64 rss_all;	 /* of those that have ended, too: what was seen last */
 	double share_of,
 		share; /* live bytes whose coverage is known, and what is covered of them */
 };
@@ -66,11 +68,21 @@ static void add_into(struct row *into, const struct row *row)
 	into->freed_samples += row->freed_samples;
 }
 
-static int add_row(struct merge *m, const struct report *r, const struct row *row)
+/*
+ * A worker that lived for a moment allocated in it at a rate that no second of
+ * the whole has seen: those that have ended count with their average over all of it.
+ */
+static double rate_in_all(const struct report *r, const struct row *row, double duration)
 {
-	u64 a = hash_row(1, r, row), b = hash_row(2, r, row);
-	struct row *into = hashmap_get(&m->index, a, b);
+	return r->end_reason && duration > 0 ? row->allocated_bytes / duration : row->alloc_rate;
+}
 
+static int add_row(struct merge *m, const struct report *r, const struct row *given)
+{
+	u64 a = hash_row(1, r, given), b = hash_row(2, r, given);
+	struct row *into = hashmap_get(&m->index, a, b), copy = *given, *row = &copy;
+
+	row->alloc_rate = rate_in_all(r, given, m->duration);
 	estimate_merge(&m->total, &row->live);
 	estimate_merge(&m->temporary, &row->temporary);
 	if (into) {
@@ -112,8 +124,7 @@ static void add_head(struct merge *m, const struct report *r, bool first)
 		out->sample_interval = r->sample_interval;
 	if (first || r->overhead > out->overhead)
 		out->overhead = r->overhead;
-	if (r->duration > out->duration)
-		out->duration = r->duration;
+	out->duration = m->duration;
 	out->rss += r->end_reason ? 0 : r->rss;
 	m->rss_all += r->rss;
 }
@@ -212,8 +223,10 @@ int merge_reports(const struct report *list, size_t n, struct report *out)
 	size_t rows = 0;
 	int err;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		rows += list[i].nrows;
+		m.duration = fmax(m.duration, list[i].duration);
+	}
 	if (n) {
 		r.metric = list[0].metric;
 		r.temporary_seconds = list[0].temporary_seconds;

@@ -53,8 +53,7 @@ static int on_begin(void *ctx, pid_t pid)
 	s = new_session(t);
 	if (!s) {
 		session_free(&opened, t->probes);
-		return log_err_r(-E2BIG, "process %d is not traced: %d are already", pid,
-				 SESSIONS_MAX);
+		return -E2BIG;
 	}
 	*s = opened;
 	err = session_attach(s, t->probes, t->opts) ?: trace_watch(t, s->pidfd);
@@ -69,6 +68,18 @@ static int on_begin(void *ctx, pid_t pid)
 		t->nsessions--;
 	else
 		*s = t->sessions[--t->nsessions];
+	return err;
+}
+
+/* A process that came by itself: there may be hundreds of them, which are not worth a line each. */
+static int on_followed(void *ctx, pid_t pid)
+{
+	struct trace *t = ctx;
+	int err = on_begin(t, pid);
+
+	if (err == -E2BIG && !t->over++)
+		log_warn("process %d is not traced, nor are those after it: %d are already", pid,
+			 SESSIONS_MAX);
 	return err;
 }
 
@@ -131,7 +142,10 @@ static int on_chosen(void *ctx, pid_t pid)
 	if (!err && t->opts->follow)
 		err = fleet_adopt(t->fleet, pid);
 	else if (err && err != -EEXIST && err != -ESRCH)
-		refuse(t, pid, *why ? why : strerror(-err));
+		refuse(t, pid,
+		       *why	       ? why
+		       : err == -E2BIG ? "as many as there can be are traced already"
+				       : strerror(-err));
 	return 0;
 }
 
@@ -147,7 +161,7 @@ static int start_choosing(struct trace *t)
 
 int trace_start_fleet(struct trace *t)
 {
-	const struct fleet_hooks hooks = {on_begin, on_end, t};
+	const struct fleet_hooks hooks = {on_followed, on_end, t};
 	int err;
 
 	if (!trace_is_dynamic(t->opts))
@@ -202,7 +216,7 @@ void trace_add_losses(const struct trace *t, struct report *r)
 		return;
 	counts = fleet_counts(t->fleet);
 	r->losses[PHT_LOSS_process_missed] += counts.missed;
-	r->losses[PHT_LOSS_process_over] += counts.over + t->forgotten + t->more_refused;
+	r->losses[PHT_LOSS_process_over] += counts.over + t->forgotten + t->more_refused + t->over;
 }
 
 void trace_conclude(const struct trace *t)

@@ -33,6 +33,7 @@ struct trace {
 	struct refused *refused; /* owned */
 	size_t nrefused;
 	u64 more_refused;     /* not kept */
+	u64 over;	      /* followed, but not traced: SESSIONS_MAX were already */
 	struct fleet *fleet;  /* NULL: the processes are those given */
 	struct launch launch; /* pid 0: nothing to start */
 	size_t ended;	      /* of them, when the screen was last told */

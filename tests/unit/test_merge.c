@@ -117,6 +117,29 @@ static void test_grouping(void **state)
 	free_rows(b, 2);
 }
 
+/* 40 kB in one of 4 s are 10 kB a second, however short the life they came in. */
+static void test_rates(void **state)
+{
+	struct row a[] = {make_row("/a.py", "f", 3, 5, 1000)};
+	struct row b[] = {make_row("/a.py", "f", 3, 7, 2000)};
+	struct report list[] = {make_report(1, a, 1), make_report(4, b, 1)}, out;
+
+	(void)state;
+	a[0].allocated_bytes = 40000;
+	a[0].alloc_rate = 40000;
+	b[0].allocated_bytes = 8000;
+	b[0].alloc_rate = 500;
+	assert_int_equal(merge_reports(list, 2, &out), 0);
+	assert_true(out.rows[0].alloc_rate == 40500);
+	merge_free(&out);
+	list[0].end_reason = "the process exited";
+	assert_int_equal(merge_reports(list, 2, &out), 0);
+	assert_true(out.rows[0].alloc_rate == 10500);
+	merge_free(&out);
+	free_rows(a, 1);
+	free_rows(b, 1);
+}
+
 static void test_head(void **state)
 {
 	struct report list[] = {make_report(1, NULL, 0), make_report(2, NULL, 0),
@@ -178,6 +201,7 @@ int main(void)
 		cmocka_unit_test(test_rows_by_content),
 		cmocka_unit_test(test_grouping),
 		cmocka_unit_test(test_head),
+		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_none),
 	};
