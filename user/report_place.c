@@ -30,7 +30,7 @@ static void file_text(char buf[PATH_ROOM], const struct paint *p, const struct f
 	size_t used;
 
 	if (!f->file || !*f->file) {
-		strcpy(buf, "?");
+		snprintf(buf, PATH_ROOM, "?");
 		return;
 	}
 	used = escape_text(buf, PATH_ROOM - 16, path_tail(f->file), p->ascii);

@@ -36,7 +36,7 @@ const char *units_bytes(char buf[UNITS_MAX], double bytes, bool brief)
 	unsigned int unit;
 
 	if (!isfinite(bytes)) {
-		strcpy(buf, "?");
+		snprintf(buf, UNITS_MAX, "?");
 		return buf;
 	}
 	unit = scale(&value, 1024, ARRAY_SIZE(names) - 1);
@@ -54,7 +54,7 @@ const char *units_growth(char buf[UNITS_MAX], double bytes, bool brief)
 	char plain[UNITS_MAX];
 
 	if (fabs(bytes) < 0.5) {
-		strcpy(buf, "0");
+		snprintf(buf, UNITS_MAX, "0");
 		return buf;
 	}
 	units_bytes(plain, bytes, brief);
@@ -69,7 +69,7 @@ const char *units_count(char buf[UNITS_MAX], double count)
 	unsigned int unit;
 
 	if (!isfinite(count) || count < 0) {
-		strcpy(buf, "?");
+		snprintf(buf, UNITS_MAX, "?");
 		return buf;
 	}
 	unit = scale(&count, 1000, ARRAY_SIZE(names) - 1);
@@ -86,7 +86,7 @@ const char *units_seconds(char buf[UNITS_MAX], double seconds)
 	unsigned int s;
 
 	if (!isfinite(seconds) || seconds < 0 || seconds > 1e9) {
-		strcpy(buf, "?");
+		snprintf(buf, UNITS_MAX, "?");
 		return buf;
 	}
 	s = (unsigned int)(seconds + 0.5);
@@ -115,7 +115,7 @@ const char *units_share(char buf[UNITS_MAX], double share, bool brief)
 	double percent = share * 100, step = brief ? 1 : 10;
 
 	if (!isfinite(percent) || percent < 0 || percent > 999) {
-		strcpy(buf, "?");
+		snprintf(buf, UNITS_MAX, "?");
 		return buf;
 	}
 	if (percent > 99 && percent < 100)

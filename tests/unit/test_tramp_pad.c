@@ -150,8 +150,8 @@ static void test_nested_realloc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(test_malloc_calls),   BOTH(test_sizes),		BOTH(test_unsampled),
-		BOTH(test_failures), BOTH(test_nested_realloc),
+		BOTH(test_malloc_calls), BOTH(test_sizes),	    BOTH(test_unsampled),
+		BOTH(test_failures),	 BOTH(test_nested_realloc),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,7 +89,7 @@ static bool fail;
 static bool want_ctx = true;
 static void *give; /* next address to hand out, instead of a real one */
 static unsigned calls;
-static size_t asked; /* bytes, of CPython's originals */
+static size_t asked;		      /* bytes, of CPython's originals */
 static __thread void (*inside)(void); /* run within the original */
 
 static inline void enter(void *ctx)
