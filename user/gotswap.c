@@ -77,16 +77,19 @@ void gotswap_originals(const struct gotswap *g, u64 libc[PHT_TFN_NR - PHT_TFN_TA
 /*
  * What the interpreter asks malloc for comes through its raw domain, which is
  * counted already; what it frees may be a library's block.  What an allocator
- * maps is for blocks that are counted one by one.
+ * maps is for blocks that are counted one by one.  musl's calloc and realloc
+ * call malloc through the slot that strdup uses: the block would count twice.
  */
-static bool wanted(const struct got_slots *slots, const struct got_slot *slot)
+static bool wanted(const struct gotswap *g, const struct got_slot *slot)
 {
-	const struct got_object *o = &slots->objects[slot->object];
-	u64 real = slots->real[slot->func];
+	const struct got_object *o = &g->slots.objects[slot->object];
+	u64 real = g->slots.real[slot->func];
 
 	if (got_is_mapping(slot->func))
 		return slot->of != GOT_OF_ALLOCATOR && (real < o->start || real >= o->end);
-	return slot->of != GOT_OF_INTERPRETER || slot->func == AF_FREE;
+	if (slot->func == AF_FREE)
+		return true;
+	return slot->of == GOT_OF_LIBRARY || (slot->of == GOT_OF_ALLOCATOR && !g->info->musl);
 }
 
 static int remember(struct gotswap *g, u64 addr, u64 value)
@@ -136,7 +139,7 @@ static void apply_one(struct gotswap *g, struct tramp *t, const struct got_slot 
 	int fn = got_entry(slot->func);
 	u64 entry;
 
-	if (fn < 0 || !wanted(&g->slots, slot) || !g->slots.real[slot->func])
+	if (fn < 0 || !wanted(g, slot) || !g->slots.real[slot->func])
 		return;
 	entry = tramp_entry(t, fn);
 	if (slot->value == entry) {

@@ -70,9 +70,14 @@ static int check_process(pid_t pid, u64 *start_time)
 
 static bool is_musl(const struct proc_maps *maps)
 {
+	/* Alpine's two names; where Debian keeps it; where it installs itself. */
+	static const char *const names[] = {"/ld-musl-", "/libc.musl-", "-linux-musl/libc.so",
+					    "/musl/lib/libc.so"};
+
 	for (size_t i = 0; i < maps->n; i++)
-		if (strstr(maps->v[i].path, "/ld-musl-") || strstr(maps->v[i].path, "/libc.musl-"))
-			return true;
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+			if (strstr(maps->v[i].path, names[k]))
+				return true;
 	return false;
 }
 
