@@ -404,6 +404,12 @@ class TestCase(unittest.TestCase):
         self.addCleanup(t.close)
         return t
 
+    def need_unshare(self, *flags):
+        """In a chroot / is no mount, and the kernel refuses what these tests are about."""
+        if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode:
+            print("NOT TRIED: unshare %s is refused here" % " ".join(flags), flush=True)
+            self.skipTest("unshare is refused here (a chroot?)")
+
     def tracer(self, *args, **kwargs):
         t = Tracer(*args, **kwargs)
         self.addCleanup(t.close)

@@ -415,9 +415,10 @@ class Confined(CompanyCase):
 
     def test_namespaces(self):
         """All that a container is made of."""
-        target = self.guest(harness.one_interpreter(), prefix=(
-            "unshare", "--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts",
-            "--cgroup", "--fork", "--mount-proc"))
+        flags = ("--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts",
+                 "--cgroup", "--fork", "--mount-proc")
+        self.need_unshare(*flags)
+        target = self.guest(harness.one_interpreter(), prefix=("unshare",) + flags)
         self.assert_sees(target, self.child_of(target))
 
     def test_container(self):
