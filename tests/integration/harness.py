@@ -396,6 +396,13 @@ def many_interpreters():
     return interpreters() if FULL else a_few_interpreters()
 
 
+def need_unshare(test, *flags):
+    """In a chroot / is no mount, and the kernel refuses what these tests are about."""
+    if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode:
+        print("NOT TRIED: unshare %s is refused here" % " ".join(flags), flush=True)
+        test.skipTest("unshare is refused here (a chroot?)")
+
+
 class TestCase(unittest.TestCase):
     """Makes targets and tracers that are gone when the test is."""
 
@@ -403,12 +410,6 @@ class TestCase(unittest.TestCase):
         t = Target(interpreter, program, *args, **kwargs)
         self.addCleanup(t.close)
         return t
-
-    def need_unshare(self, *flags):
-        """In a chroot / is no mount, and the kernel refuses what these tests are about."""
-        if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode:
-            print("NOT TRIED: unshare %s is refused here" % " ".join(flags), flush=True)
-            self.skipTest("unshare is refused here (a chroot?)")
 
     def tracer(self, *args, **kwargs):
         t = Tracer(*args, **kwargs)

@@ -417,7 +417,7 @@ class Confined(CompanyCase):
         """All that a container is made of."""
         flags = ("--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts",
                  "--cgroup", "--fork", "--mount-proc")
-        self.need_unshare(*flags)
+        harness.need_unshare(self, *flags)
         target = self.guest(harness.one_interpreter(), prefix=("unshare",) + flags)
         self.assert_sees(target, self.child_of(target))
 

@@ -388,7 +388,7 @@ class Confined(TrampCase):
         self.works(t)
 
     def test_namespaces(self):
-        self.need_unshare("--user", "--map-root-user", "--mount", "--pid", "--fork",
+        harness.need_unshare(self, "--user", "--map-root-user", "--mount", "--pid", "--fork",
                           "--mount-proc")
         t = self.target(harness.one_interpreter(),
                         prefix=("unshare", "--user", "--map-root-user", "--mount", "--pid",
@@ -401,7 +401,7 @@ class Confined(TrampCase):
         path = "/proc/sys/vm/memfd_noexec"
         if not os.path.exists(path):
             self.skipTest("no vm.memfd_noexec here")
-        self.need_unshare("--pid", "--fork", "--mount-proc")
+        harness.need_unshare(self, "--pid", "--fork", "--mount-proc")
         with open(path) as f:
             before = f.read()
         for value in "12":
