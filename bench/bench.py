@@ -33,8 +33,8 @@ def options():
     p.add_argument("--workloads", metavar="NAMES", help="comma separated; a trailing * is a prefix")
     p.add_argument("--configs", metavar="NAMES", help="comma separated; a trailing * is a prefix")
     p.add_argument("--python", metavar="PATH", action="append", help="may be repeated")
-    p.add_argument("--pairs", type=int, metavar="N", help="pairs per cell (default 10)")
-    p.add_argument("--seconds", type=float, metavar="S", help="CPU time of a block (default 0.5)")
+    p.add_argument("--pairs", type=int, metavar="N", help="pairs per cell (default 6)")
+    p.add_argument("--seconds", type=float, metavar="S", help="CPU time of a block (default 2.5)")
     p.add_argument("--no-pin", action="store_true", help="leave CPU placement to the kernel")
     p.add_argument("--tracer", default=os.path.join(TOP, "build", "pyheaptrace"), metavar="PATH")
     p.add_argument(
@@ -52,8 +52,8 @@ def options():
     p.add_argument("--render", metavar="FILE", help="measure nothing: the tables of this JSON file")
     p.add_argument("--list", action="store_true", help="name workloads and configurations")
     args = p.parse_args()
-    args.pairs = args.pairs or (4 if args.quick else 10)
-    args.seconds = args.seconds or (0.15 if args.quick else 0.5)
+    args.pairs = args.pairs or (4 if args.quick else 6)
+    args.seconds = args.seconds or (0.15 if args.quick else 2.5)
     if args.pairs < 2 or args.seconds <= 0:
         p.error("at least 2 pairs, and blocks longer than 0 s")
     return args
