@@ -124,7 +124,7 @@ class Targets(ErrorCase):
                 result = harness.run_tracer("-p", child.pid)
                 child.communicate(b"\n")
                 self.assertEqual(child.returncode, 0)
-                self.assert_error(result, FAILED, re.escape(interpreter.minor), r"3\.8", r"3\.14",
+                self.assert_error(result, FAILED, re.escape(interpreter.minor), r"3\.8", r"3\.15",
                                   "support")
 
     def test_one_bad_pid_among_good_ones(self):
