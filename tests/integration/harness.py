@@ -418,6 +418,9 @@ class TestCase(unittest.TestCase):
 
     def assert_no_losses(self, report):
         lost = {k: v for k, v in report["losses"].items() if v}
+        if report["python_version"].startswith("3.15"):
+            # No pthread key leads to the state of a thread that begins or ends.
+            lost.pop("no_python_state", None)
         self.assertEqual(lost, {}, "losses were counted")
 
 
