@@ -11,7 +11,8 @@
 /*
  * What a hit costs the program afterwards: its caches and branch predictors
  * are not what they were.  Measured (json, asyncio on Debian's 3.11, AMD EPYC):
- * 1.4 to 2.2 us beside what the trap and the program take.
+ * 1.4 to 2.2 us beside what the trap and the program take.  Programs with a
+ * large working set pay several times as much: this is a lower bound.
  */
 #define COLD_NS 1500
 /* Less CPU time than this in a look says nothing. */
