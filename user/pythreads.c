@@ -112,38 +112,39 @@ static u64 word_at(const u8 *frame, u32 off)
 	return value;
 }
 
-/* Frames with code down to the end of the chain, or -EFAULT where it breaks. */
-static int walk(const struct pyinfo *info, u64 frame)
+enum verdict { GOOD, IDLE, BAD };
+
+/*
+ * Down to the end of the chain, which must have a frame with code.  A thread that
+ * runs none has only the frame at the bottom of every stack (3.15), a shim.
+ */
+static enum verdict walk(const struct pyinfo *info, u64 frame)
 {
 	const struct pht_pyoffsets *o = &info->off;
 	u8 buf[MAX_FRAME];
-	int n = 0;
+	int n = 0, depth;
 
 	if (o->fr_size > sizeof(buf))
-		return -EFAULT;
-	for (int depth = 0; frame; depth++) {
+		return BAD;
+	for (depth = 0; frame && depth < MAX_DEPTH; depth++) {
 		bool shim;
 		u64 back;
 
-		if (depth == MAX_DEPTH)
-			return n;
 		if (proc_read(info->pid, frame, buf, o->fr_size))
-			return -EFAULT;
+			return BAD;
 		shim = o->fr_owner != PHT_ABSENT && buf[o->fr_owner] >= o->fr_skip_owner;
 		if (!shim) {
 			if (!is_code(info, word_at(buf, o->fr_code) & ~(u64)o->code_tag_mask))
-				return -EFAULT;
+				return BAD;
 			n++;
 		}
 		back = word_at(buf, o->fr_back);
 		if (back == frame)
-			return -EFAULT;
+			return BAD;
 		frame = back;
 	}
-	return n;
+	return n ? GOOD : depth == 1 ? IDLE : BAD;
 }
-
-enum verdict { GOOD, IDLE, BAD };
 
 /* One look at the whole process. */
 static int look(const struct pyinfo *info, struct pythread *v, enum verdict *verdict)
@@ -156,10 +157,14 @@ static int look(const struct pyinfo *info, struct pythread *v, enum verdict *ver
 	if (n < 0)
 		*verdict = BAD;
 	for (int i = 0, walks = 0; i < n && *verdict != GOOD && walks < MAX_WALKS; i++) {
+		enum verdict seen;
+
 		if (!v[i].frame)
 			continue;
 		walks++;
-		*verdict = walk(info, v[i].frame) > 0 ? GOOD : BAD;
+		seen = walk(info, v[i].frame);
+		if (seen != IDLE)
+			*verdict = seen;
 	}
 	return 0;
 }
