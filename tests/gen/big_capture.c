@@ -229,6 +229,7 @@ int main(int argc, char **argv)
 				  .coverage_share = 1,
 				  .coverage_complete = true,
 				  .overhead = 0.01,
+				  .peak_seconds = -1,
 				  .sample_interval = INTERVAL};
 	g.now.rows = calloc(g.sites, sizeof(*g.now.rows));
 	if (!g.now.rows)

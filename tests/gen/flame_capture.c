@@ -89,6 +89,7 @@ int main(int argc, char **argv)
 			     .coverage_share = 1,
 			     .coverage_complete = true,
 			     .overhead = -1,
+			     .peak_seconds = -1,
 			     .sample_interval = 1,
 			     .rows = rows};
 	struct capture_writer *w;

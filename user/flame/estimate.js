@@ -52,13 +52,23 @@ function without(e, other, share) {
 	};
 }
 
-function differenceOf(before, beforeInterval, after, afterInterval, sameRun) {
-	const kept = keptShare(before, after, sameRun), value = after.bytes - before.bytes;
+function pairedDifference(before, beforeInterval, after, afterInterval, kept) {
 	const up = intervalOf(without(after, before, kept), afterInterval);
 	const down = intervalOf(without(before, before, kept), beforeInterval);
 	return {
+		low: Math.hypot(up.value - up.low, down.high - down.value),
+		high: Math.hypot(up.high - up.value, down.value - down.low),
+	};
+}
+
+// To know what stayed can only narrow the interval that two independent sums have.
+function differenceOf(before, beforeInterval, after, afterInterval, sameRun) {
+	const value = after.bytes - before.bytes;
+	const [paired, independent] = [keptShare(before, after, sameRun), 0].map((kept) =>
+		pairedDifference(before, beforeInterval, after, afterInterval, kept));
+	return {
 		value,
-		low: value - Math.hypot(up.value - up.low, down.high - down.value),
-		high: value + Math.hypot(up.high - up.value, down.value - down.low),
+		low: value - Math.min(paired.low, independent.low),
+		high: value + Math.min(paired.high, independent.high),
 	};
 }
