@@ -1,63 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "fleet.h"
+#include "fleet_priv.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <elf.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/timerfd.h>
-#include <time.h>
 
 #include "breakpoint.h"
 #include "log.h"
 #include "pyinfo.h"
 #include "session.h"
-#include "stopguard.h"
 
 /* A child that is going to execute another program mostly does so within this time. */
 #define FORK_GRACE 0.02
-/* Where the processor cannot watch the word for us. */
-#define POLL_EVERY 0.001
-/* Python may be loaded at any time; looking for it costs more than it tells. */
-#define LOOK_FIRST 1
-#define LOOK_MAX   64
-/* The stop signal comes by an interrupt of the processor that the process runs on. */
-#define STOP_WAIT 2.0
-
-enum stage {
-	AT_FORK,   /* until FORK_GRACE is over */
-	AT_EXEC,   /* until the entry point */
-	AWAITED,   /* Python is there, the processor watches it */
-	POLLED,	   /* Python is there, we watch it */
-	NO_PYTHON, /* looked at now and then */
-	TRACED,
-	DONE, /* Python has ended, or could not be traced; exec begins anew */
-};
-
-struct member {
-	pid_t pid;
-	u64 start_time;
-	enum stage stage;
-	double due; /* when to look at it: AT_FORK, NO_PYTHON */
-	double wait;
-	u64 word; /* address of Python's "initialised" */
-	struct bpf_link *link;
-};
-
-struct fleet {
-	struct probes *probes;
-	struct fleet_hooks hooks;
-	struct stopguard guard;
-	struct bpf_link *births;
-	int map, timer;
-	struct member *members; /* owned */
-	size_t n;
-	struct pht_event *queue; /* owned */
-	size_t nqueue, queue_cap;
-	struct fleet_counts counts;
-};
 
 int fleet_open(struct probes *probes, const struct fleet_hooks *hooks, struct fleet **out)
 {
@@ -161,128 +116,6 @@ bool fleet_waiting(const struct fleet *f)
 	return f->nqueue > 0;
 }
 
-/* ---- stopped ones ---- */
-
-/* A SIGCONT that came before its SIGSTOP would be for nothing. */
-static void resume(struct fleet *f, pid_t pid)
-{
-	const struct timespec nap = {.tv_nsec = 50000};
-	double end = monotonic_seconds() + STOP_WAIT;
-	struct pht_follow e;
-	u32 key = pid;
-
-	if (bpf_map_lookup_elem(f->map, &key, &e) || !e.stopped)
-		return;
-	log_debug("process %d goes on", pid);
-	while (!proc_is_stopped(pid) && monotonic_seconds() < end)
-		nanosleep(&nap, NULL);
-	e.stopped = 0;
-	bpf_map_update_elem(f->map, &key, &e, BPF_EXIST);
-	kill(pid, SIGCONT);
-}
-
-/* ---- what to wait for ---- */
-
-/* Change its entry in the kernel's table; the process is stopped, or we are the only one who does.
- */
-static int set_entry(const struct fleet *f, pid_t pid, u64 watch, u32 set_flags, bool ready)
-{
-	struct pht_follow e;
-	u32 key = pid;
-	int err = bpf_map_lookup_elem(f->map, &key, &e);
-
-	if (err)
-		return err;
-	e.watch = watch;
-	e.flags = (e.flags & ~PHT_FOLLOW_ENTRY) | set_flags;
-	e.ready = ready;
-	return bpf_map_update_elem(f->map, &key, &e, BPF_EXIST);
-}
-
-static void remove_breakpoint(struct member *m)
-{
-	breakpoint_remove(m->link);
-	m->link = NULL;
-}
-
-static void begin(struct fleet *f, struct member *m)
-{
-	int err = f->hooks.begin(f->hooks.ctx, m->pid);
-
-	m->stage = err ? DONE : TRACED;
-	if (!err)
-		f->counts.begun++;
-	else if (err == -ESRCH)
-		f->counts.missed++;
-	else
-		f->counts.failed++;
-}
-
-/* Its Python is known: trace it now, or as soon as it is initialised. */
-static void await(struct fleet *f, struct member *m, u64 word_addr)
-{
-	u32 word = 0;
-	int err;
-
-	m->word = word_addr;
-	proc_read(m->pid, m->word, &word, sizeof(word));
-	remove_breakpoint(m);
-	err = set_entry(f, m->pid, m->word, 0, word);
-	if (!err)
-		err = breakpoint_set(f->probes, m->pid, m->word, BREAK_WRITE, &m->link);
-	if (err)
-		log_info("process %d: no hardware breakpoint (%s): what it holds is reported as it "
-			 "is when it has ended",
-			 m->pid, strerror(-err));
-	if (word)
-		begin(f, m);
-	else
-		m->stage = err ? POLLED : AWAITED;
-}
-
-static void look_later(struct member *m)
-{
-	m->wait = m->stage == NO_PYTHON && m->wait ? m->wait * 2 : LOOK_FIRST;
-	if (m->wait > LOOK_MAX)
-		m->wait = LOOK_MAX;
-	m->due = monotonic_seconds() + m->wait;
-	m->stage = NO_PYTHON;
-}
-
-static void look(struct fleet *f, struct member *m)
-{
-	u64 word;
-	int err = pyinfo_find_initialized(m->pid, &word);
-
-	if (!err)
-		await(f, m, word);
-	else if (err == -ENOTSUP)
-		begin(f, m); /* says what is wrong with it */
-	else
-		look_later(m);
-}
-
-/* AT_ENTRY of the auxiliary vector; 0 where there is no loader to wait for. */
-static u64 entry_point(pid_t pid)
-{
-	AUTO_CLOSE int fd = -1;
-	Elf64_auxv_t v[64];
-	u64 entry = 0, base = 0;
-	char path[32];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, v, sizeof(v));
-	for (ssize_t i = 0; i < n / (ssize_t)sizeof(v[0]); i++) {
-		if (v[i].a_type == AT_ENTRY)
-			entry = v[i].a_un.a_val;
-		else if (v[i].a_type == AT_BASE)
-			base = v[i].a_un.a_val;
-	}
-	return base ? entry : 0;
-}
-
 /* ---- events ---- */
 
 static bool is_followed(const struct fleet *f, pid_t pid)
@@ -296,33 +129,20 @@ static bool is_followed(const struct fleet *f, pid_t pid)
 static void on_exec(struct fleet *f, pid_t pid)
 {
 	struct member *m;
-	u64 word, entry;
 
 	f->hooks.end(f->hooks.ctx, pid, "the process executed another program", false);
 	if (!is_followed(f, pid))
 		return;
 	m = add(f, pid, AT_EXEC);
 	if (!m) {
-		resume(f, pid);
+		fleet_resume(f, pid);
 		return;
 	}
-	remove_breakpoint(m);
+	fleet_remove_breakpoint(m);
 	m->stage = AT_EXEC;
 	m->wait = 0;
-	if (!pyinfo_find_initialized(pid, &word)) {
-		await(f, m, word);
-	} else {
-		entry = entry_point(pid);
-		if (!entry || breakpoint_set(f->probes, pid, entry, BREAK_EXEC, &m->link) ||
-		    set_entry(f, pid, 0, PHT_FOLLOW_ENTRY, false)) {
-			remove_breakpoint(m);
-			look_later(m);
-			/* Without a breakpoint the loader must be waited for by the clock. */
-			m->due = monotonic_seconds() + POLL_EVERY;
-			m->wait = POLL_EVERY;
-		}
-	}
-	resume(f, pid);
+	fleet_await_loader(f, m);
+	fleet_resume(f, pid);
 }
 
 static void on_fork(struct fleet *f, pid_t child)
@@ -351,17 +171,17 @@ static void handle(struct fleet *f, const struct pht_event *ev)
 	case PHT_EV_BORN:
 		m = add(f, (pid_t)ev->tgid, AT_FORK);
 		if (m)
-			look(f, m);
+			fleet_look(f, m);
 		break;
 	case PHT_EV_ENTRY:
 		if (m && m->stage == AT_EXEC) {
-			remove_breakpoint(m);
-			look(f, m);
+			fleet_remove_breakpoint(m);
+			fleet_look(f, m);
 		}
 		break;
 	case PHT_EV_READY:
 		if (m && m->stage != TRACED)
-			begin(f, m);
+			fleet_begin(f, m);
 		break;
 	case PHT_EV_FINI:
 		f->hooks.end(f->hooks.ctx, (pid_t)ev->tgid, "the interpreter began to shut down",
@@ -370,7 +190,7 @@ static void handle(struct fleet *f, const struct pht_event *ev)
 			m->stage = DONE;
 		break;
 	}
-	resume(f, (pid_t)ev->tgid);
+	fleet_resume(f, (pid_t)ev->tgid);
 }
 
 void fleet_on_event(struct fleet *f, const struct pht_event *ev)
@@ -381,7 +201,7 @@ void fleet_on_event(struct fleet *f, const struct pht_event *ev)
 
 		if (!v) {
 			log_error("out of memory");
-			resume(f, (pid_t)ev->tgid);
+			fleet_resume(f, (pid_t)ev->tgid);
 			return;
 		}
 		f->queue = v;
@@ -441,9 +261,9 @@ void fleet_run(struct fleet *f)
 		struct member *m = &f->members[i];
 
 		if (m->stage == POLLED && initialised(m))
-			begin(f, m);
+			fleet_begin(f, m);
 		else if ((m->stage == AT_FORK || m->stage == NO_PYTHON) && now >= m->due)
-			look(f, m);
+			fleet_look(f, m);
 	}
 	set_timer(f);
 }
@@ -494,7 +314,7 @@ int fleet_adopt(struct fleet *f, pid_t pid)
 
 	if (!m)
 		return err ?: -ESRCH;
-	if (!pyinfo_find_initialized(pid, &word) && !set_entry(f, pid, word, 0, true)) {
+	if (!pyinfo_find_initialized(pid, &word) && !fleet_set_entry(f, pid, word, 0, true)) {
 		m->word = word;
 		if (breakpoint_set(f->probes, pid, word, BREAK_WRITE, &m->link))
 			log_info("process %d: no hardware breakpoint", pid);
