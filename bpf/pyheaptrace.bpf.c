@@ -8,6 +8,7 @@
 #include "alloc.bpf.h"
 #include "follow.bpf.h"
 #include "growth.bpf.h"
+#include "ownstack.bpf.h"
 #include "tramp.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -22,6 +23,7 @@ int session_any(struct pt_regs *ctx)
 {
 	__u32 cookie = bpf_get_attach_cookie(ctx);
 
+	KEEP_TASK_STACK(no_probes);
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx))
 		return !on_enter(ctx, cookie);
 	on_return(ctx, cookie);
@@ -32,6 +34,7 @@ int session_any(struct pt_regs *ctx)
 SEC("uprobe")
 int cookie_enter(struct pt_regs *ctx)
 {
+	KEEP_TASK_STACK(no_probes);
 	on_enter(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }
@@ -39,6 +42,7 @@ int cookie_enter(struct pt_regs *ctx)
 SEC("uprobe")
 int cookie_return(struct pt_regs *ctx)
 {
+	KEEP_TASK_STACK(no_probes);
 	on_return(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }
@@ -48,12 +52,14 @@ int cookie_return(struct pt_regs *ctx)
 	SEC("uprobe")                                                                              \
 	int enter_##name(struct pt_regs *ctx)                                                      \
 	{                                                                                          \
+		KEEP_TASK_STACK(no_probes);                                                        \
 		on_enter(ctx, func);                                                               \
 		return 0;                                                                          \
 	}                                                                                          \
 	SEC("uprobe")                                                                              \
 	int return_##name(struct pt_regs *ctx)                                                     \
 	{                                                                                          \
+		KEEP_TASK_STACK(no_probes);                                                        \
 		on_return(ctx, func);                                                              \
 		return 0;                                                                          \
 	}
@@ -80,6 +86,7 @@ FUNC_PROGS(py_pool, PHT_FN_PY_POOL)
 SEC("uprobe")
 int tramp_alloc(struct pt_regs *ctx)
 {
+	KEEP_TASK_STACK(no_sites);
 	on_tramp_alloc(ctx);
 	return 0;
 }
@@ -87,6 +94,7 @@ int tramp_alloc(struct pt_regs *ctx)
 SEC("uprobe")
 int tramp_free(struct pt_regs *ctx)
 {
+	KEEP_TASK_STACK(no_sites);
 	on_tramp_free(ctx);
 	return 0;
 }
