@@ -79,7 +79,8 @@ enum pht_domain {
 	X(name_unreadable, "frames whose names could not be read")                                 \
 	X(follow_map_full, "processes not followed: table full")                                   \
 	X(process_missed, "processes that ended before they could be traced")                      \
-	X(process_over, "processes not followed, or left out here: too many at a time")
+	X(process_over, "processes not followed, or left out here: too many at a time")            \
+	X(program_missed, "events not seen: the kernel did not run our program")
 
 enum pht_loss {
 #define PHT_LOSS_ENUM(name, text) PHT_LOSS_##name,

@@ -107,6 +107,7 @@ int drain_tables(const struct probes *probes, struct drained *out)
 		free(lives.v);
 		return log_err_r(err, "cannot read the BPF maps: %s", strerror(-err));
 	}
+	d.losses[PHT_LOSS_program_missed] += probes_missed(probes);
 	d.live = (struct live_rec *)live.v;
 	d.nlive = live.n;
 	d.sites = (struct site_rec *)sites.v;

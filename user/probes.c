@@ -374,6 +374,26 @@ struct bpf_program *probes_birth_program(const struct probes *probes)
 	return probes->skel->progs.process_birth;
 }
 
+static int program_info(const struct bpf_program *prog, struct bpf_prog_info *info)
+{
+	u32 len = sizeof(*info);
+	int fd = bpf_program__fd(prog);
+
+	*info = (struct bpf_prog_info){0};
+	return fd < 0 ? -ENOENT : bpf_obj_get_info_by_fd(fd, info, &len);
+}
+
+u64 probes_missed(const struct probes *probes)
+{
+	struct bpf_program *prog;
+	struct bpf_prog_info info;
+	u64 missed = 0;
+
+	bpf_object__for_each_program(prog, probes->skel->obj) if (!program_info(prog, &info))
+		missed += info.recursion_misses;
+	return missed;
+}
+
 void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns)
 {
 	struct bpf_program *prog;
@@ -381,13 +401,10 @@ void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns)
 	*runs = *ns = 0;
 	bpf_object__for_each_program(prog, probes->skel->obj)
 	{
-		struct bpf_prog_info info = {0};
-		u32 len = sizeof(info);
-		int fd = bpf_program__fd(prog);
+		struct bpf_prog_info info;
 
 		/* The rest runs at faults and exits of the whole machine. */
-		if (fd < 0 || bpf_program__type(prog) != BPF_PROG_TYPE_KPROBE ||
-		    bpf_obj_get_info_by_fd(fd, &info, &len))
+		if (bpf_program__type(prog) != BPF_PROG_TYPE_KPROBE || program_info(prog, &info))
 			continue;
 		*runs += info.run_cnt;
 		*ns += info.run_time_ns;

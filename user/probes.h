@@ -57,6 +57,12 @@ struct bpf_program *probes_birth_program(const struct probes *probes);
 /* How often and for how many ns all probe programs have run (guard.h turns that on). */
 void probes_run_stats(const struct probes *probes, u64 *runs, u64 *ns);
 
+/*
+ * How often the kernel has left out a run of any of our programs because one was running
+ * on that CPU already.  0 before 5.12, which does not count it.
+ */
+u64 probes_missed(const struct probes *probes);
+
 enum probes_map {
 	MAP_PROCS,
 	MAP_THREADS,
