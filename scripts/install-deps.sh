@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the packages that building and testing pyheaptrace needs, on
 # Debian 12/13, Ubuntu 22.04/24.04 and Fedora.  Does nothing where all are there.
-# With --lint, also what `make lint` needs; with --vm, what `make vmtest` needs;
+# With --lint, also what `make lint` needs; with --vm, what `make vmtest` and its like need;
 # with --browser, the one that the test of flame graphs drives; with --cross, what
 # `make cross-aarch64` and `make cross-check` need.
 set -eu

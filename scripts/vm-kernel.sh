@@ -8,7 +8,7 @@
 # any Debian suite.  Prints the directory, which then holds vmlinuz, and modules
 # in the order in which to insert them.  Packages are checked by apt against the
 # archive's signatures and stay in CACHE (build/vm); run again, it downloads nothing.
-# PHT_MIRROR names another mirror.
+# PHT_MIRROR names another mirror.  Exits with 69 where the kernel cannot be had.
 set -eu
 
 kernel=${1:?usage: $0 KERNEL [CACHE]}
@@ -16,6 +16,9 @@ mkdir -p "${2:-build/vm}"
 cache=$(cd "${2:-build/vm}" && pwd)
 mirror=${PHT_MIRROR:-http://deb.debian.org/debian}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+# Where suites end up that are not kept any more.
+ARCHIVE=http://archive.debian.org/debian
 
 # What it takes to mount the host's root below an overlay.
 WANTED="virtio_pci 9pnet_virtio 9p overlay"
@@ -26,6 +29,13 @@ die()
 {
 	echo "vm-kernel: $*" >&2
 	exit 1
+}
+
+# The tools for it are missing, or the archive does not answer: no fault of ours.
+unavailable()
+{
+	echo "vm-kernel: $*" >&2
+	exit 69
 }
 
 case "$kernel" in
@@ -44,11 +54,11 @@ if [ -s "$out/modules/order" ] && [ -s "$out/vmlinuz" ]; then
 fi
 
 for tool in apt-get dpkg-deb; do
-	command -v $tool >/dev/null || die "$tool is missing: kernels come from Debian packages"
+	command -v $tool >/dev/null || unavailable "$tool is missing: kernels come from Debian packages"
 done
 PATH=$PATH:/usr/sbin:/sbin
-command -v depmod >/dev/null || die "depmod is missing; run sudo scripts/install-deps.sh --vm"
-[ -r $keyring ] || die "$keyring is missing; run sudo scripts/install-deps.sh --vm"
+command -v depmod >/dev/null || unavailable "depmod is missing; run sudo scripts/install-deps.sh --vm"
+[ -r $keyring ] || unavailable "$keyring is missing; run sudo scripts/install-deps.sh --vm"
 
 # An apt of our own: the host's sources and state are not touched.
 private_apt()
@@ -59,7 +69,7 @@ private_apt()
 		-o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null \
 		-o Dir::State="$out/apt" -o Dir::State::status="$out/apt/status" \
 		-o Dir::Cache="$out/apt" -o APT::Architecture=amd64 -o APT::Architectures=amd64 \
-		-o APT::Sandbox::User= -o Acquire::Languages=none \
+		-o APT::Sandbox::User= -o APT::Update::Error-Mode=any -o Acquire::Languages=none \
 		-o Acquire::Check-Valid-Until=false "$@"
 }
 
@@ -73,22 +83,36 @@ depends()
 kernel_packages()
 {
 	image=$(depends linux-image-amd64 | grep -E '^linux-image-[0-9].*-amd64$' | head -n 1)
-	[ -n "$image" ] || die "$suite has no linux-image-amd64"
+	[ -n "$image" ] || unavailable "$suite has no linux-image-amd64"
 	echo "$image"
 	version=${image#linux-image-}
 	depends "$image" | grep -E "^linux-(binary|modules|base)-" | grep -F -e "-$version" || :
 }
 
+write_sources()
+{
+	echo "deb [signed-by=$keyring] $mirror $suite main" >"$out/sources.list"
+}
+
 download()
 {
-	mkdir -p "$out/apt/lists/partial" "$out/apt/archives/partial" "$out/debs"
+	rm -rf "$out/debs.new"
+	mkdir -p "$out/apt/lists/partial" "$out/apt/archives/partial" "$out/debs.new"
 	: >"$out/apt/status"
-	echo "deb [signed-by=$keyring] $mirror $suite main" >"$out/sources.list"
-	private_apt apt-get update >&2 || die "cannot read $mirror $suite"
+	write_sources
+	# It may be too old for the mirrors.
+	private_apt apt-get update >&2 || {
+		mirror=$ARCHIVE
+		write_sources
+		private_apt apt-get update >&2
+	} || unavailable "cannot read $suite, neither here nor at $ARCHIVE"
 	packages=$(kernel_packages)
 	echo "vm-kernel: downloading" $packages >&2
 	# shellcheck disable=SC2086
-	(cd "$out/debs" && private_apt apt-get download $packages >&2) || die "cannot download"
+	(cd "$out/debs.new" && private_apt apt-get download $packages >&2) ||
+		unavailable "cannot download" $packages
+	rm -rf "$out/debs"
+	mv "$out/debs.new" "$out/debs"
 }
 
 unpack()

@@ -75,12 +75,18 @@ run_machine()
 		-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
 		-device virtio-9p-pci,fsdev=host,mount_tag=host \
 		-kernel "$image/vmlinuz" -initrd "$work/initramfs" \
-		-append "console=ttyS0,115200 $messages panic=-1 oops=panic panic_on_warn=1" </dev/null
+		-append "console=ttyS0,115200 $messages panic=-1 oops=panic panic_on_warn=1" </dev/null &
+	machine=$!
+	code=0
+	wait $machine || code=$?
+	machine=
+	return $code
 }
 
 image=$("$here/vm-kernel.sh" "$kernel" "${VM_CACHE:-$top/build/vm}") || exit 125
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+machine=
+trap '[ -z "$machine" ] || kill $machine || :; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 make_initramfs "$@"
 code=0

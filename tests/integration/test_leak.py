@@ -24,7 +24,7 @@ def setUpModule():
     harness.require_bpf()
 
 
-class LeakTest(harness.TestCase):
+class LeakChecks(harness.TestCase):
     def run_leak(self, interpreter, *tracer_args, program_args=()):
         """Returns (report, truth)."""
         workdir = interpreter.workdir()
@@ -90,6 +90,8 @@ class LeakTest(harness.TestCase):
             misses.append("%d not in [%d, %d]" % (truth["bytes"], low, high))
         self.fail("%s: %s" % (interpreter, "; ".join(misses)))
 
+
+class LeakTest(LeakChecks):
     def test_default_interval_both_sizes(self):
         """As a user runs it: default sampling, both sizes from one line."""
         for interpreter in harness.interpreters():

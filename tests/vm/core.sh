@@ -45,17 +45,11 @@ under_trampoline()
 		"${PHT_TEST_PYTHON:-/usr/bin/python3}" -B test_survive.py TargetActs)
 }
 
-# Each way to attach; one that is not there would only repeat another.  Where there
-# are sessions, plain multi links are never taken (and 7.3 loses hits of concurrent
-# threads with them).
+# Each way to attach; one that is not there would only repeat another.
 exact_styles()
 {
-	styles=$("$bin" check | sed -n 's/^uprobe \(session\|multi\)  *yes.*/\1/p
-		s/^attach cookies  *yes.*/cookie/p; s/^uprobes  *yes.*/perf/p')
-	case $styles in
-	*session*) echo "$styles" | grep -v multi ;;
-	*) echo "$styles" ;;
-	esac
+	"$bin" check | sed -n 's/^uprobe \(session\|multi\)  *yes.*/\1/p
+		s/^attach cookies  *yes.*/cookie/p; s/^uprobes  *yes.*/perf/p'
 }
 
 echo "== check on $(uname -r)"
