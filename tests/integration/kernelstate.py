@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a tracer may leave behind: BPF objects in the kernel, bytes in a target."""
+import ctypes
 import hashlib
 import json
 import os
 import shutil
+import struct
 import subprocess
 
 import harness
@@ -41,6 +43,37 @@ def held_by(pid):
         found.update((kind, int(fields[kind + "_id"])) for kind in ("prog", "link", "map")
                      if kind + "_id" in fields)
     return found
+
+
+# bpf(2) on x86-64, and what of it and of struct bpf_prog_info is used.
+BPF_SYSCALL = 321
+BPF_PROG_GET_FD_BY_ID, BPF_OBJ_GET_INFO_BY_FD = 13, 15
+INFO_SIZE, INFO_CODE_SIZE, INFO_CODE, INFO_NAME = 256, 16, 24, slice(64, 80)
+CODE_MAX = 1 << 20
+
+
+def machine_code(program):
+    """(name, x86-64 code) of a program by its id; no code where it is interpreted."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def bpf(command, attr):
+        result = libc.syscall(BPF_SYSCALL, command, attr, len(attr))
+        if result < 0:
+            raise OSError(ctypes.get_errno(), "bpf(%d)" % command)
+        return result
+
+    code = ctypes.create_string_buffer(CODE_MAX)
+    info = ctypes.create_string_buffer(INFO_SIZE)
+    struct.pack_into("I", info, INFO_CODE_SIZE, CODE_MAX)
+    struct.pack_into("Q", info, INFO_CODE, ctypes.addressof(code))
+    fd = bpf(BPF_PROG_GET_FD_BY_ID, ctypes.create_string_buffer(struct.pack("I", program), 128))
+    try:
+        attr = struct.pack("IIQ", fd, INFO_SIZE, ctypes.addressof(info))
+        bpf(BPF_OBJ_GET_INFO_BY_FD, ctypes.create_string_buffer(attr, 128))
+    finally:
+        os.close(fd)
+    size = struct.unpack_from("I", info, INFO_CODE_SIZE)[0]
+    return info.raw[INFO_NAME].rstrip(b"\0").decode(), code.raw[:size]
 
 
 class BpfWatch:
