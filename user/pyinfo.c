@@ -14,6 +14,7 @@
 
 /* Larger than any _Py_DebugOffsets known. */
 #define DEBUG_MAX 1024
+#define KTHREADD  2 /* the parent of all kernel threads */
 #define SUPPORTED "supported are CPython 3.8 to 3.15, and 3.13t to 3.15t"
 
 /* One line for what can go wrong at any read; yields what pyinfo.h promises. */
@@ -40,6 +41,20 @@ static void describe(pid_t pid, char *buf, size_t len)
 		snprintf(buf, len, "an unknown program");
 }
 
+/* A kernel thread has no memory of its own, and neither has a process that is just exiting. */
+static int report_no_exe(pid_t pid)
+{
+	char parent[16], comm[64];
+
+	if (proc_status(pid, "PPid", parent, sizeof(parent)) ||
+	    (pid != KTHREADD && atoi(parent) != KTHREADD))
+		return report(pid, -ESRCH);
+	if (proc_comm(pid, comm, sizeof(comm)))
+		comm[0] = '\0';
+	return log_err_r(-ENOEXEC, "process %d (%s) is a kernel thread, not a Python process",
+			 (int)pid, comm);
+}
+
 /* pid must be a process (not one of its threads), alive, with a memory of its own. */
 static int check_process(pid_t pid, u64 *start_time)
 {
@@ -59,12 +74,8 @@ static int check_process(pid_t pid, u64 *start_time)
 		return log_err_r(-ESRCH, "process %d has exited already (it is a zombie)",
 				 (int)pid);
 	err = proc_exe(pid, exe, sizeof(exe));
-	if (err == -ENOENT) {
-		proc_comm(pid, text, sizeof(text));
-		return log_err_r(-ENOEXEC,
-				 "process %d (%s) is a kernel thread, not a Python process",
-				 (int)pid, text);
-	}
+	if (err == -ENOENT)
+		return report_no_exe(pid);
 	return err ? report(pid, err) : 0;
 }
 

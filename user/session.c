@@ -34,6 +34,8 @@ int session_open(struct session *s, pid_t pid)
 	int err;
 
 	*s = (struct session){.pidfd = syscall(SYS_pidfd_open, pid, 0)};
+	if (s->pidfd < 0 && errno == ESRCH)
+		return log_err_r(-ESRCH, "no process with pid %d", pid);
 	if (s->pidfd < 0)
 		return log_err_r(-errno, "no process with pid %d: %s", pid, strerror(errno));
 	err = pyinfo_examine(pid, &s->info);

@@ -265,7 +265,9 @@ class Vanishing(ErrorCase):
                     # It was attached by then: a report about a target that exited.
                     self.assertIn("sites", json.loads(result.out))
                 else:
-                    self.assert_error(result, FAILED, r"exited|no (such )?process")
+                    self.assert_error(result, FAILED,
+                                      r"exited|went away|no process")
+                    self.assertNotIn("No such process", result.err)
                     errors += bool(re.search("exited", result.err))
         self.assertGreater(errors, 0, "no run ended with 'exited while attaching'")
 
