@@ -30,6 +30,7 @@ struct trampoline {
 };
 
 #define TRAP_NS_MIN 15
+#define HOOK_TRIES  4
 
 static int attach_site(struct trampoline *tr, struct probes *probes, u32 site, pid_t pid)
 {
@@ -158,6 +159,16 @@ static void detach(struct session *s, struct probes *probes, bool alive)
 	free(s->state);
 }
 
+/* One line for each, but for -EAGAIN; that the process exited is nobody's refusal. */
+static int failed(const struct session *s, int err, const char *what, const char *why)
+{
+	if (err == -EAGAIN)
+		return err;
+	if (err == -ESRCH)
+		return log_err_r(err, "process %d exited while attaching", s->info.pid);
+	return log_err_r(err, "%s process %d: %s", what, s->info.pid, why ? why : strerror(-err));
+}
+
 /* set: the blocks that an earlier start sampled, or NULL. */
 static int start(struct session *s, struct trampoline *tr, struct tramp_set *set)
 {
@@ -174,23 +185,59 @@ static int start(struct session *s, struct trampoline *tr, struct tramp_set *set
 		gotswap_originals(tr->got, params.libc);
 	err = tramp_attach(&s->info, &params, &tr->tramp, &why);
 	if (err)
-		return log_err_r(err, "no trampoline in process %d: %s", s->info.pid,
-				 why ? why : strerror(-err));
+		return failed(s, err, "no trampoline in", why);
 	plan_proc(&s->info, tr->interval, &proc);
 	err = probes_attach_none(tr->probes, s->info.pid, &proc, &tr->links);
 	if (err)
 		return err;
 	err = attach_sites(tr, tr->probes);
 	if (err)
-		return log_err_r(err, "the kernel refuses probes on the trampoline: %s",
-				 strerror(-err));
+		return failed(s, err, "the kernel refuses probes on the trampoline in", NULL);
 	err = tramp_enable(tr->tramp);
 	if (err)
-		return log_err_r(err, "cannot swap the allocator tables of process %d: %s",
-				 s->info.pid, strerror(-err));
+		return failed(s, err, "cannot swap the allocator tables of", NULL);
 	if (tr->got)
 		gotswap_apply(tr->got, tr->tramp);
 	return 0;
+}
+
+/* What the page's originals lead to has changed: look at what is there now. */
+static int examine_again(struct session *s, struct trampoline *tr)
+{
+	struct pyinfo info;
+	int err;
+
+	stop(s, tr, true);
+	err = pyinfo_examine(s->info.pid, &info);
+	if (err)
+		return err;
+	if (info.start_time != s->info.start_time) {
+		pyinfo_free(&info);
+		return -ESRCH;
+	}
+	pyinfo_free(&s->info);
+	s->info = info;
+	return 0;
+}
+
+/*
+ * A hook that came or went between the look at the process and the exchange is
+ * no reason to give up.  set: as for start(), still the caller's.
+ */
+static int start_patiently(struct session *s, struct trampoline *tr, const struct tramp_set *set)
+{
+	int err = -EAGAIN;
+
+	for (int i = 0; i < HOOK_TRIES && err == -EAGAIN; i++) {
+		struct tramp_set *copy = tramp_set_copy(set);
+
+		if (set && !copy)
+			return -ENOMEM;
+		err = start(s, tr, copy);
+		if (err == -EAGAIN)
+			err = examine_again(s, tr) ?: -EAGAIN;
+	}
+	return err;
 }
 
 static int attach(struct session *s, struct probes *probes, const struct opts *opts)
@@ -206,7 +253,11 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 	tr->interval = opts->sample_interval;
 	tr->seed = opts->seed;
 	s->state = tr;
-	err = start(s, tr, NULL);
+	err = start_patiently(s, tr, NULL);
+	if (err == -EAGAIN)
+		log_error("another allocator hook keeps changing the allocator tables of "
+			  "process %d",
+			  s->info.pid);
 	if (err) {
 		detach(s, probes, true);
 		s->state = NULL;
@@ -231,24 +282,15 @@ static int throttle(struct session *s, u64 interval)
 		       ?: probes_set_interval(tr->probes, s->info.pid, interval);
 }
 
-/* What the page's originals lead to has changed: begin anew with what is there now. */
+/* Begin anew, with the blocks that are sampled. */
 static int start_again(struct session *s, struct trampoline *tr)
 {
-	struct tramp_set *set = NULL;
-	struct pyinfo info;
+	AUTO_FREE struct tramp_set *set = NULL;
 	int err = tramp_take_set(tr->tramp, &set);
 
 	if (err)
 		return err;
-	stop(s, tr, true);
-	err = pyinfo_examine(s->info.pid, &info);
-	if (err) {
-		free(set);
-		return err;
-	}
-	pyinfo_free(&s->info);
-	s->info = info;
-	err = start(s, tr, set);
+	err = examine_again(s, tr) ?: start_patiently(s, tr, set);
 	if (!err && s->interval != tr->interval)
 		err = throttle(s, s->interval);
 	if (err)

@@ -222,6 +222,15 @@ int tramp_take_set(struct tramp *t, struct tramp_set **out)
 	return err;
 }
 
+struct tramp_set *tramp_set_copy(const struct tramp_set *set)
+{
+	struct tramp_set *copy = set ? malloc(sizeof(*copy)) : NULL;
+
+	if (copy)
+		*copy = *set;
+	return copy;
+}
+
 int tramp_set_interval(struct tramp *t, u64 interval)
 {
 	return t->enabled ? simple_op(t, op_interval, interval, LOOK_MS) : -EINVAL;

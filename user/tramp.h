@@ -90,6 +90,8 @@ int tramp_disable(struct tramp *t);
  * this one.  Before tramp_disable(), which forgets them.
  */
 int tramp_take_set(struct tramp *t, struct tramp_set **out);
+/* For another try.  NULL of NULL, or out of memory. */
+struct tramp_set *tramp_set_copy(const struct tramp_set *set);
 
 /*
  * Exchange further words, such as GOT slots, each only where it holds

@@ -175,6 +175,19 @@ class Tracemalloc(CompanyCase):
         self.assert_sees(target)
 
 
+    def test_comes_and_goes(self):
+        """Also between our look at the tables and our exchange: then we look again."""
+        target = self.guest(harness.one_interpreter())
+        target.ask("flip")
+        for _ in range(4):
+            tracer = self.attach(target.pid)
+            self.detach(tracer, losses=("table_gap",))
+            self.assertNotIn("nothing is seen", tracer.stderr())
+        self.assertGreater(target.ask("still"), 10)
+        target.ask("forget")
+        self.assert_sees(target)
+
+
 class OtherHooks(CompanyCase):
     @harness.each_of_a_few_or_one
     def test_allocator_set_after_us(self, interpreter):

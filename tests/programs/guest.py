@@ -7,6 +7,8 @@ Reads a command a line on stdin, answers with one line of JSON each:
     churn N SIZE      the same, freed at once: N
     forget            what is kept is freed: 0
     trace start|stop  tracemalloc
+    flip              tracemalloc comes and goes in a thread, until "still": 0
+    still             how often it came
     hook LIBRARY      a hook through PyMem_SetAllocator(), ledger.c built: 0
     memray start FILE | memray stop
     fork N            N children work, and fork again: their statuses
@@ -27,11 +29,15 @@ import os
 import struct
 import subprocess
 import sys
+import threading
+import time
+import types
 
 NUMBERS = list(range(10000))
 kept = []
 hooks = []
 memray_tracker = []
+flips = types.SimpleNamespace()
 
 
 def blocks(arg):
@@ -59,6 +65,29 @@ def trace(arg):
     import tracemalloc
     getattr(tracemalloc, arg)()
     return 0
+
+
+def flip_on():
+    import tracemalloc
+    while not flips.stop:
+        tracemalloc.start()
+        time.sleep(0.01)
+        tracemalloc.stop()
+        flips.count += 1
+        time.sleep(0.01)
+
+
+def flip(_):
+    flips.stop, flips.count = False, 0
+    flips.thread = threading.Thread(target=flip_on)
+    flips.thread.start()
+    return 0
+
+
+def still(_):
+    flips.stop = True
+    flips.thread.join()
+    return flips.count
 
 
 def hook(arg):
