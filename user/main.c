@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "commands.h"
@@ -10,12 +13,26 @@
 #include "probes.h"
 #include "trace.h"
 
+/*
+ * The number of a standard stream that is closed would go to the next file that is
+ * opened, the memory of a process perhaps, and what we say would be written there.
+ * A file that refuses it instead; a program that we start finds the stream closed.
+ */
+static void hold_closed_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+		    open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC) < 0)
+			_exit(1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command = argc > 1 ? command_find(argv[1]) : NULL;
 	struct opts opts;
 	int err, rc;
 
+	hold_closed_streams();
 #ifdef M_MMAP_THRESHOLD
 	/*
 	 * glibc raises its threshold when a large block is freed; tables that come and

@@ -199,6 +199,29 @@ class Host(ErrorCase):
         self.assertEqual(done.returncode, FAILED)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
+    def test_closed_streams(self):
+        """No file of ours takes the number of a closed stream, and our words with it."""
+        target = self.target(harness.one_interpreter(), "steady.py")
+        target.read_json()
+        path = os.path.join(self.dir, "streams")
+        run = [harness.BIN, "-p", str(target.pid), "-d", "0.5", "-v"]
+        for closed, code, options in ((">&-", FAILED, ()), ("2>&-", 0, ("-o", path)),
+                                      ("<&- >&- 2>&-", 0, ("-o", path, "-f", "json"))):
+            with self.subTest(closed=closed):
+                done = subprocess.run(["sh", "-c", "exec \"$@\" " + closed, "sh", *run, *options],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      timeout=harness.DEADLINE, universal_newlines=True)
+                self.assertEqual(done.returncode, code, done.stderr)
+                if code:
+                    self.assertIn("cannot write the report: Bad file descriptor", done.stderr)
+                    continue
+                with open(path) as f:
+                    text = f.read()
+                self.assertNotIn("attached to", text)
+                if "json" in options:
+                    self.assertEqual(json.loads(text)["pid"], target.pid)
+        target.ask("ping")
+
     def test_closed_pipe(self):
         """`pyheaptrace ... | head -1`: ends quietly, does not crash."""
         target = self.target(harness.one_interpreter(), "steady.py")
