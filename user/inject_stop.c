@@ -130,6 +130,28 @@ static int read_state(struct inject *in)
 	return err;
 }
 
+/*
+ * Not through procmem, which reads and writes what the thread itself may not: with
+ * little stack left the frame would land in the guard below, out of the kernel's
+ * reach, or beyond it.
+ */
+static int put_frame(struct inject *in)
+{
+	struct iovec local = {in->frame.bytes, in->frame.len};
+	struct iovec remote = {(void *)in->frame.addr, in->frame.len};
+	int err = proc_read(in->tid, in->frame.addr, in->stack, in->frame.len);
+	ssize_t n;
+
+	if (err)
+		return err;
+	n = process_vm_writev(in->tid, &local, 1, &remote, 1, 0);
+	if (n == (ssize_t)in->frame.len)
+		return 0;
+	err = n < 0 ? -errno : -EFAULT;
+	procmem_write(in->mem, in->frame.addr, in->stack, in->frame.len);
+	return err;
+}
+
 /* The order matters: at no point may a dead tracer leave the thread with a changed mask. */
 static int borrow(struct inject *in)
 {
@@ -137,9 +159,7 @@ static int borrow(struct inject *in)
 	int err = read_state(in);
 
 	if (!err)
-		err = procmem_read(in->mem, in->frame.addr, in->stack, in->frame.len);
-	if (!err)
-		err = procmem_write(in->mem, in->frame.addr, in->frame.bytes, in->frame.len);
+		err = put_frame(in);
 	if (err) {
 		/* The registers are as they were, except for the restart. */
 		if (in->have_regs)

@@ -352,6 +352,26 @@ class Disturbs(TrampCase):
         s.end(1)
 
 
+class Narrow(TrampCase):
+    """The stack of a thread that waits deep down has no room for a signal frame."""
+
+    def test_little_stack_left(self):
+        library = os.path.join(harness.TOP, "build", "narrow.so")
+        subprocess.run(["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared",
+                        "-fPIC", "-o", library, os.path.join(harness.PROGRAMS, "narrow.c")],
+                       check=True)
+        for left in (600, 2000):
+            with self.subTest(left=left):
+                # The main thread, which reads, is the second choice to more than are tried.
+                t = self.target(harness.one_interpreter())
+                files = fds(t.pid)
+                t.ask("narrow %s 3 %d" % (library, left))
+                code, _, err = once(t.pid, 4096)
+                self.assertEqual((code, err), (0, ""))
+                self.assert_untouched(t, files)
+                t.ask("blocks 10 100")
+
+
 class Confined(TrampCase):
     """Targets that may not do what the tracer has them do."""
 

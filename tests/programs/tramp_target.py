@@ -149,6 +149,28 @@ def epoll_wait(_):
     return [n, ctypes.get_errno()]
 
 
+def narrow(arg):
+    """LIBRARY COUNT LEFT: threads that wait with so many bytes of stack left."""
+    import ctypes
+    library, count, left = arg.split()
+    wait = ctypes.CDLL(library).narrow_wait
+    threading.stack_size(256 << 10)
+    for _ in range(int(count)):
+        threading.Thread(target=wait, args=(ctypes.c_ulong(int(left)),), daemon=True).start()
+    while count_waiting() < int(count):
+        time.sleep(0.001)
+    return count
+
+
+def count_waiting():
+    """Threads in poll(), by the number of the system call (x86-64)."""
+    n = 0
+    for tid in os.listdir("/proc/self/task"):
+        with open("/proc/self/task/%s/syscall" % tid) as f:
+            n += f.read().startswith("7 ")
+    return n
+
+
 def prctl(arg):
     import ctypes
     numbers = [int(a, 0) for a in arg.split()]
