@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "elf_limits.h"
+
 #define MAX_LOADS 64
 
 /* A PT_LOAD segment whose ranges are known not to wrap around. */
@@ -57,6 +59,7 @@ static int open_elf(struct elf_file *f)
 	const char *ident;
 	GElf_Ehdr eh;
 	struct stat st;
+	int err;
 
 	if (f->fd < 0 || fstat(f->fd, &st))
 		return -EBADF;
@@ -66,6 +69,9 @@ static int open_elf(struct elf_file *f)
 	/* ELF_C_READ, not _MMAP: a file that shrinks under a mapping kills its reader. */
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return -ENOEXEC;
+	err = elf_limits_headers(f->fd);
+	if (err)
+		return err;
 	f->elf = elf_begin(f->fd, ELF_C_READ, NULL);
 	if (!f->elf || elf_kind(f->elf) != ELF_K_ELF || gelf_getclass(f->elf) != ELFCLASS64)
 		return -ENOEXEC;
@@ -73,7 +79,8 @@ static int open_elf(struct elf_file *f)
 	if (!ident || ident[EI_DATA] != ELFDATA2LSB || !gelf_getehdr(f->elf, &eh))
 		return -ENOEXEC;
 	f->machine = eh.e_machine;
-	return read_segments(f);
+	err = elf_limits_sections(f->elf);
+	return err ? err : read_segments(f);
 }
 
 int elf_open_fd(int fd, struct elf_file **out)

@@ -20,7 +20,7 @@ struct elf_sym {
 	bool is_func;
 };
 
-/* Takes ownership of fd in any case.  0, -ENOEXEC (not a 64-bit ELF), -errno. */
+/* Takes ownership of fd in any case.  0, -ENOEXEC (not a 64-bit ELF), -EFBIG, -errno. */
 int elf_open_fd(int fd, struct elf_file **out);
 void elf_close(struct elf_file *elf);
 

@@ -17,12 +17,12 @@ log="user/log.c user/progress.c user/escape.c user/report_units.c"
 sources() {
 	case $1 in
 	linetable) echo user/linetable.c ;;
-	elf) echo user/elf.c $log ;;
+	elf) echo user/elf.c user/elf_limits.c $log ;;
 	insn) echo user/insn.c user/insn_x86.c user/insn_refs.c user/insn_facts.c ;;
 	pycode) echo user/pycode.c user/pystr.c user/linetable.c user/pyoffsets.c ;;
 	obmalloc)
 		echo user/obmalloc*.c user/freelists.c user/reader.c user/insn_statics.c \
-			user/insn_x86.c user/elf.c user/proc.c user/pyoffsets.c
+			user/insn_x86.c user/elf.c user/elf_limits.c user/proc.c user/pyoffsets.c
 		;;
 	capture)
 		# All of captures but the commands' options, and what that stands on.

@@ -239,6 +239,39 @@ static void test_hostile(void **state)
 	assert_in_range(opened, 20, 400);
 }
 
+/* A file that costs its owner nothing must not cost us its claimed size. */
+static void test_sparse(void **state)
+{
+	static u8 image[4 << 20];
+	size_t len = real_image(image, sizeof(image));
+	Elf64_Ehdr *eh = (Elf64_Ehdr *)image;
+	const off_t size = 1ll << 40;
+	struct elf_file *elf = NULL;
+	Elf64_Shdr *sh = (Elf64_Shdr *)(image + eh->e_shoff);
+	int fd, huge = 0;
+
+	assert_true(eh->e_shoff + eh->e_shnum * sizeof(*sh) <= len);
+	for (int i = 0; i < eh->e_shnum; i++) {
+		if (sh[i].sh_type != SHT_STRTAB && sh[i].sh_type != SHT_DYNSYM)
+			continue;
+		sh[i].sh_size = 600ull << 20;
+		huge++;
+		fd = memfd_of(image, len);
+		assert_int_equal(ftruncate(fd, size), 0);
+		assert_int_equal(elf_open_fd(fd, &elf), -EFBIG);
+		sh[i].sh_size = 0;
+	}
+	assert_true(huge > 1);
+	/* A billion sections. */
+	eh->e_shnum = 0;
+	sh[0].sh_size = 1 << 30;
+	fd = memfd_of(image, len);
+	assert_int_equal(ftruncate(fd, size), 0);
+	assert_int_equal(elf_open_fd(fd, &elf), -EFBIG);
+	eh->e_phnum = PN_XNUM;
+	assert_int_equal(elf_open_fd(memfd_of(image, len), &elf), -EFBIG);
+}
+
 static void test_not_elf(void **state)
 {
 	struct elf_file *elf = NULL;
@@ -259,6 +292,7 @@ int main(void)
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_dynamic),
 		cmocka_unit_test(test_build_id),  cmocka_unit_test(test_libc),
 		cmocka_unit_test(test_hostile),	  cmocka_unit_test(test_not_elf),
+		cmocka_unit_test(test_sparse),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
