@@ -121,14 +121,17 @@ int rss_take_stacks(struct rss_view *v)
 	return err ? err : stacks_by_descriptor(v);
 }
 
-/* The next up to BATCH resident pages of [from, end). */
+/*
+ * The next up to BATCH resident pages of [from, end).  No others: reading a page that
+ * is not there makes the kernel put one, and a table for it, into the process.
+ */
 static size_t next_pages(const struct residency *r, u64 from, u64 end, u64 *pages)
 {
 	size_t n = 0;
 
-	for (; from < end && n < BATCH; from += PAGE)
-		if (residency_bytes(r, from, from + 1) || !r->bits)
-			pages[n++] = from;
+	for (from = residency_next(r, from, end); from < end && n < BATCH;
+	     from = residency_next(r, from + PAGE, end))
+		pages[n++] = from;
 	return n;
 }
 

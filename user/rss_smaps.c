@@ -255,6 +255,22 @@ u64 residency_bytes(const struct residency *r, u64 from, u64 to)
 	return sum;
 }
 
+u64 residency_next(const struct residency *r, u64 from, u64 end)
+{
+	if (end > r->end)
+		end = r->end;
+	if (from < r->start)
+		from = r->start;
+	if (!r->bits && r->share < 1)
+		return end;
+	while (r->bits && from < end && !resident(r, from)) {
+		u64 i = (from - r->start) / PAGE;
+
+		from += r->bits[i / 64] ? PAGE : (64 - i % 64) * PAGE;
+	}
+	return from < end ? from : end;
+}
+
 u64 residency_whole_pages(const struct residency *r, u64 from, u64 to)
 {
 	if (from >= to || from > UINT64_MAX - PAGE)

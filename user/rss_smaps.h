@@ -37,6 +37,8 @@ int residency_read(pid_t pid, u64 start, u64 end, u64 rss, struct residency *out
 void residency_free(struct residency *r);
 /* Resident bytes of [from, to), which is clipped to the stretch. */
 u64 residency_bytes(const struct residency *r, u64 from, u64 to);
+/* The first page of [from, end) that is known to be resident, or end. */
+u64 residency_next(const struct residency *r, u64 from, u64 end);
 /* Only of pages that lie wholly in it. */
 u64 residency_whole_pages(const struct residency *r, u64 from, u64 to);
 

@@ -75,6 +75,18 @@ print("{}", flush=True)
 sys.stdin.read()
 '''
 
+# As AddressSanitizer's shadow or a database's map: terabytes, of which a page is there.
+SPARSE = r'''
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+at = libc.mmap(None, 8 << 40, 3, 0x4022, -1, 0)  # private, anonymous, not reserved
+ctypes.memset(at + (1 << 40), 1, 4096)
+print("{}", flush=True)
+sys.stdin.read()
+'''
+
 PACKAGES = {
     "numpy": "import numpy as np\na = [np.random.rand(1000) for i in range(20000)]\n"
              "b = np.ones((3000, 3000))\nc = b + 1\n",
@@ -156,6 +168,17 @@ class Rss(harness.TestCase):
             self.assertGreaterEqual(report["kinds"]["malloc_mmap"], 71000000)
             self.assertGreaterEqual(report["kinds"]["shared"], 30000000)
         self.on_each(LARGE, check)
+
+    def test_sparse(self):
+        """Looking puts nothing into the process: no pages, nor tables for them."""
+        target = self.start(harness.one_interpreter().command(), SPARSE)
+
+        def tables():
+            with open("/proc/%d/status" % target.pid) as f:
+                return next(int(line.split()[1]) for line in f if line.startswith("VmPTE:"))
+        before = tables()
+        self.look(target.pid)
+        self.assertLess(tables() - before, 256)
 
     def test_freeze(self):
         target = self.start(harness.one_interpreter().command(), LEAKY)

@@ -81,6 +81,10 @@ static void test_residency(void **state)
 	assert_int_equal(residency_bytes(&r, at, at + 3 * PAGE), 0);
 	assert_int_equal(residency_bytes(&r, at + 3 * PAGE + 100, at + 4 * PAGE + 1), PAGE - 99);
 	assert_int_equal(residency_whole_pages(&r, at + 3 * PAGE + 1, at + 6 * PAGE + 5), 2 * PAGE);
+	assert_int_equal(residency_next(&r, at, at + 16 * PAGE), at + 3 * PAGE);
+	assert_int_equal(residency_next(&r, at + 4 * PAGE, at + 16 * PAGE), at + 4 * PAGE);
+	assert_int_equal(residency_next(&r, at + 8 * PAGE, at + 16 * PAGE), at + 16 * PAGE);
+	assert_int_equal(residency_next(&r, at, at + 2 * PAGE), at + 2 * PAGE);
 	/* Beyond it, backwards, and at the end of the world. */
 	assert_int_equal(residency_bytes(&r, 0, UINT64_MAX), 5 * PAGE);
 	assert_int_equal(residency_bytes(&r, at + 5 * PAGE, at), 0);
@@ -89,6 +93,10 @@ static void test_residency(void **state)
 	/* smaps and pagemap contradict each other: in proportion. */
 	assert_int_equal(residency_read(getpid(), at, at + 16 * PAGE, 12 * PAGE, &r), 0);
 	assert_int_equal(residency_bytes(&r, at, at + 8 * PAGE), 6 * PAGE);
+	assert_int_equal(residency_next(&r, at, at + 16 * PAGE), at + 16 * PAGE);
+	residency_free(&r);
+	assert_int_equal(residency_read(getpid(), at, at + 16 * PAGE, 16 * PAGE, &r), 0);
+	assert_int_equal(residency_next(&r, at + PAGE, at + 16 * PAGE), at + PAGE);
 	residency_free(&r);
 	munmap(p, 16 * PAGE);
 }
