@@ -25,12 +25,16 @@ static bool replaceable(const char *path)
 	return lstat(path, &st) || S_ISREG(st.st_mode);
 }
 
-static int finish(FILE *out)
+/* What is printed is buffered: that it cannot be written is noticed anywhere. */
+static int print_and_flush(FILE *out, int (*print)(FILE *out, void *ctx), void *ctx)
 {
+	int err;
+
 	errno = 0;
-	if (fflush(out) || ferror(out))
-		return errno ? -errno : -EIO;
-	return 0;
+	err = print(out, ctx);
+	if (!err && (fflush(out) || ferror(out)))
+		err = -EIO;
+	return err == -EIO && errno ? -errno : err;
 }
 
 static int print_to_file(const struct view_args *args, int (*print)(FILE *out, void *ctx),
@@ -51,7 +55,7 @@ static int print_to_file(const struct view_args *args, int (*print)(FILE *out, v
 	if (!out)
 		return failed(args, -errno);
 	setvbuf(out, NULL, _IOFBF, OUTPUT_BUFFER);
-	err = print(out, ctx) ?: finish(out);
+	err = print_and_flush(out, print, ctx);
 	if (fclose(out) && !err)
 		err = -errno;
 	if (!err && replace && rename(part, args->output))
@@ -69,7 +73,7 @@ int view_output(const struct view_args *args, int (*print)(FILE *out, void *ctx)
 		return print_to_file(args, print, ctx);
 	if (!isatty(STDOUT_FILENO))
 		setvbuf(stdout, NULL, _IOFBF, OUTPUT_BUFFER);
-	err = print(stdout, ctx) ?: finish(stdout);
+	err = print_and_flush(stdout, print, ctx);
 	/* The reader of a pipe has seen enough: no news. */
 	return !err ? 0 : err == -EPIPE ? 1 : failed(args, err);
 }

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "log.h"
 #include "opts_value.h"
+#include "outfile.h"
 
 struct census_args {
 	pid_t pid;
@@ -171,6 +172,7 @@ static int print_change(const struct census_args *a, const struct census_rows *b
 
 	if (err)
 		return log_err_r(err, "out of memory");
+	outfile_begin(out);
 	err = a->json ? census_diff_json(v, n, out) : census_diff_text(v, n, a->top, out);
 	return err ? log_err_r(err, "cannot write the report: %s", strerror(-err)) : 0;
 }
@@ -266,6 +268,7 @@ static int run_refs(const struct census_args *a, FILE *out)
 	if (req.err)
 		return log_err_r(req.err, "--referrers: \"%s\" is no address (try 0x7f0123456780)",
 				 a->referrers);
+	outfile_begin(out);
 	err = a->json ? census_refs_json(&req.refs, out) : census_refs_text(&req.refs, a->top, out);
 	census_refs_free(&req.refs);
 	return err;
@@ -278,6 +281,7 @@ static int run_census(const struct census_args *a, FILE *out)
 
 	if (err)
 		return err;
+	outfile_begin(out);
 	err = a->json ? census_print_json(&c, out) : census_print_text(&c, a->top, a->all, out);
 	census_free(&c);
 	return err ? log_err_r(err, "cannot write the report: %s", strerror(-err)) : 0;
@@ -293,11 +297,9 @@ int cmd_census(int argc, char **argv)
 	if (err)
 		return err > 0 ? 0 : 2;
 	if (a.output) {
-		file = fopen(a.output, "we");
-		if (!file) {
-			log_error("cannot write %s: %s", a.output, strerror(errno));
+		file = outfile_open(a.output);
+		if (!file)
 			return 1;
-		}
 		out = file;
 	}
 	if (a.every > 0)

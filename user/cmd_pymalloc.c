@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "log.h"
 #include "opts_value.h"
+#include "outfile.h"
 
 enum { OPT_FREEZE = 256, OPT_DIFF, OPT_EVERY };
 
@@ -174,6 +175,9 @@ static int write_moment(const struct options *o, const struct pymalloc_moment *b
 {
 	int err = 0;
 
+	errno = 0;
+	if (strcmp(m->allocator, "mimalloc") || o->format != PYMALLOC_DEBUGMALLOCSTATS)
+		outfile_begin(f);
 	switch (o->format) {
 	case PYMALLOC_JSON:
 		err = pymalloc_write_json(before, m, f);
@@ -197,7 +201,7 @@ static int write_moment(const struct options *o, const struct pymalloc_moment *b
 			pymalloc_write_text(m, f);
 	}
 	if (!err && (fflush(f) || ferror(f)))
-		err = -EIO;
+		err = errno ? -errno : -EIO;
 	return err ? log_err_r(err, "cannot write: %s", strerror(-err)) : 0;
 }
 
@@ -269,11 +273,9 @@ int cmd_pymalloc(int argc, char **argv)
 		return 1;
 	}
 	if (o.output) {
-		file = fopen(o.output, "we");
-		if (!file) {
-			log_error("cannot write %s: %s", o.output, strerror(errno));
+		file = outfile_open(o.output);
+		if (!file)
 			return 1;
-		}
 	}
 	return run(&o, m, file ? file : stdout) ? 1 : 0;
 }

@@ -187,6 +187,31 @@ class Host(ErrorCase):
                 code = USAGE if path == "" and result.code == USAGE else FAILED
                 self.assert_error(result, code, re.escape(path))
 
+    def test_output_is_kept_until_there_is_another(self):
+        sleeper = self.sleeper()
+        path = os.path.join(self.dir, "kept")
+        for command in ((), ("rss",), ("census",), ("pymalloc",), ("record", "-d", "1")):
+            with self.subTest(command=command):
+                with open(path, "w") as f:
+                    f.write("of yesterday")
+                result = harness.run_tracer(*command, "-p", sleeper.pid, "-o", path)
+                self.assert_error(result, FAILED, "not a python process")
+                with open(path) as f:
+                    self.assertEqual(f.read(), "of yesterday")
+        # And then nothing of it is left, however short the new one.
+        target = self.target(harness.one_interpreter(), "steady.py")
+        target.read_json()
+        for command in (("rss",), ("census",), ("pymalloc",)):
+            with self.subTest(command=command):
+                with open(path, "w") as f:
+                    f.write("of yesterday" * 100000)
+                result = harness.run_tracer(*command, "-p", target.pid, "-o", path)
+                self.assertEqual(result.code, 0, result)
+                with open(path) as f:
+                    text = f.read()
+                self.assertIn(str(target.pid), text)
+                self.assertNotIn("yesterday", text)
+
     def test_output_fills_up(self):
         target = self.target(harness.one_interpreter(), "steady.py")
         target.read_json()

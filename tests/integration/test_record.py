@@ -421,6 +421,17 @@ class ExportTest(RecordTest):
                                    stdout=subprocess.PIPE, check=True)
             self.assertEqual(piped.stdout, first, to)
 
+    def test_full(self):
+        """Whatever notices it, what is said is why."""
+        for to in ("pprof", "speedscope", "folded", "csv", "json", "tracemalloc"):
+            result = harness.run_tracer("export", "--to", to, self.capture, "-o", "/dev/full")
+            self.assertEqual(result.code, 1, to)
+            self.assertIn("No space left on device", result.err, to)
+        for reporter in ("summary", "table", "tree", "stats", "flamegraph"):
+            result = harness.run_tracer("report", reporter, self.capture, "-o", "/dev/full")
+            self.assertEqual(result.code, 1, reporter)
+            self.assertIn("No space left on device", result.err, reporter)
+
     def test_tracemalloc_loads_it(self):
         path = self.export("tracemalloc")
         totals = self.totals()
