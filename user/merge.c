@@ -122,6 +122,8 @@ static void add_head(struct merge *m, const struct report *r, bool first)
 	}
 	if (r->sample_interval > out->sample_interval)
 		out->sample_interval = r->sample_interval;
+	if (r->interval_asked > out->interval_asked)
+		out->interval_asked = r->interval_asked;
 	if (first || r->overhead > out->overhead)
 		out->overhead = r->overhead;
 	out->duration = m->duration;

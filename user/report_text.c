@@ -162,16 +162,30 @@ static void print_coverage(struct paint *p, const struct report *r)
 	paint_wrapped(p, "coverage", LABEL, r->coverage_complete ? INK_GREEN : INK_YELLOW, text);
 }
 
+/* The governor may have raised it: then -R does not say how fine the numbers are. */
+static void interval_words(const struct report *r, char *buf, size_t size)
+{
+	char interval[UNITS_MAX], asked[UNITS_MAX];
+
+	if (r->sample_interval <= 1) {
+		snprintf(buf, size, "every allocation");
+		return;
+	}
+	units_bytes(interval, (double)r->sample_interval, false);
+	units_bytes(asked, (double)r->interval_asked, false);
+	if (r->interval_asked && r->interval_asked < r->sample_interval)
+		snprintf(buf, size, "1 per %s (%s asked for, raised for --max-overhead)", interval,
+			 r->interval_asked == 1 ? "all" : asked);
+	else
+		snprintf(buf, size, "1 per %s", interval);
+}
+
 static void print_sampling(struct paint *p, const struct report *r)
 {
-	char interval[UNITS_MAX], samples[UNITS_MAX], live[UNITS_MAX], calls[UNITS_MAX];
-	char frees[UNITS_MAX], seen[3 * UNITS_MAX], text[256], every[UNITS_MAX + 32];
+	char samples[UNITS_MAX], live[UNITS_MAX], calls[UNITS_MAX];
+	char frees[UNITS_MAX], seen[3 * UNITS_MAX], text[256], every[2 * UNITS_MAX + 64];
 
-	if (r->sample_interval <= 1)
-		snprintf(every, sizeof(every), "every allocation");
-	else
-		snprintf(every, sizeof(every), "1 per %s",
-			 units_bytes(interval, (double)r->sample_interval, false));
+	interval_words(r, every, sizeof(every));
 	snprintf(seen, sizeof(seen), "; %s calls, %s frees", units_count(calls, (double)r->calls),
 		 units_count(frees, (double)r->frees));
 	/* The trampoline counts in the target, where only samples are told to us. */

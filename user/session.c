@@ -183,6 +183,7 @@ static int make_report(struct session *s, const struct probes *probes, const str
 		.coverage = s->coverage,
 		.coverage_complete = s->complete,
 		.sample_interval = s->interval,
+		.interval_asked = s->interval_asked,
 		.overhead = s->overhead,
 		.wrote = s->wrote,
 		.before = before_get(s->before),

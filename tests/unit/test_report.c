@@ -233,6 +233,28 @@ static void test_other_units(void **state)
 	assert_string_equal(units_share(buf, 1, false), "100.0%");
 }
 
+/* -R is what was asked for, not always what is done. */
+static void test_raised_interval(void **state)
+{
+	struct report_style style = {.width = 200};
+	struct sample s;
+	char *text;
+
+	fill(&s);
+	s.report.interval_asked = 64 << 10;
+	text = text_of(&s.report, &style);
+	has(text, "1 per 512 KiB (64.0 KiB asked for, raised for --max-overhead), 322 samples");
+	free(text);
+	s.report.interval_asked = 1;
+	text = text_of(&s.report, &style);
+	has(text, "1 per 512 KiB (all asked for, raised");
+	free(text);
+	s.report.interval_asked = s.report.sample_interval;
+	text = text_of(&s.report, &style);
+	has(text, "1 per 512 KiB, 322 samples");
+	free(text);
+}
+
 static void test_text_says_all(void **state)
 {
 	struct report_style style = {.width = 200, .callers = true};
@@ -747,23 +769,15 @@ static void test_loss_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bytes),
-		cmocka_unit_test(test_other_units),
-		cmocka_unit_test(test_text_says_all),
-		cmocka_unit_test(test_text_widths),
-		cmocka_unit_test(test_text_ascii),
-		cmocka_unit_test(test_text_groups),
-		cmocka_unit_test(test_text_metrics),
-		cmocka_unit_test(test_text_end),
-		cmocka_unit_test(test_text_no_rows),
-		cmocka_unit_test(test_text_color),
-		cmocka_unit_test(test_text_in_place),
-		cmocka_unit_test(test_json_head),
-		cmocka_unit_test(test_json_peak_and_lives),
-		cmocka_unit_test(test_json_sites),
-		cmocka_unit_test(test_json_odd_numbers),
-		cmocka_unit_test(test_full_disk),
-		cmocka_unit_test(test_loss_names),
+		cmocka_unit_test(test_bytes),	      cmocka_unit_test(test_other_units),
+		cmocka_unit_test(test_text_says_all), cmocka_unit_test(test_raised_interval),
+		cmocka_unit_test(test_text_widths),   cmocka_unit_test(test_text_ascii),
+		cmocka_unit_test(test_text_groups),   cmocka_unit_test(test_text_metrics),
+		cmocka_unit_test(test_text_end),      cmocka_unit_test(test_text_no_rows),
+		cmocka_unit_test(test_text_color),    cmocka_unit_test(test_text_in_place),
+		cmocka_unit_test(test_json_head),     cmocka_unit_test(test_json_peak_and_lives),
+		cmocka_unit_test(test_json_sites),    cmocka_unit_test(test_json_odd_numbers),
+		cmocka_unit_test(test_full_disk),     cmocka_unit_test(test_loss_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
