@@ -13,6 +13,7 @@
 #include "proc.h"
 
 #define CGROUP_MOUNT "/sys/fs/cgroup"
+#define MIXED_MOUNT  "unified"
 
 struct choose {
 	struct choose_rule rule;
@@ -52,10 +53,20 @@ static const char *group_path(const char *wanted, size_t *len)
 	return wanted;
 }
 
+static bool within(const char *line, const char *path, size_t len)
+{
+	return !len ||
+	       (!strncmp(line, path, len) && (!line[len] || line[len] == '/' || line[len] == '\n'));
+}
+
 bool choose_in_cgroup(const char *text, const char *wanted)
 {
-	size_t len;
+	size_t len, mixed = sizeof(MIXED_MOUNT) - 1;
 	const char *path = group_path(wanted, &len);
+	/* Where both versions are mounted, version 2 is one deeper. */
+	bool deeper =
+		!strncmp(wanted, CGROUP_MOUNT "/" MIXED_MOUNT, sizeof(CGROUP_MOUNT) + mixed) &&
+		(len == mixed || path[mixed] == '/');
 
 	/* The line of version 2 is the one without a number and controllers. */
 	for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -63,8 +74,9 @@ bool choose_in_cgroup(const char *text, const char *wanted)
 		if (strncmp(line, "0::/", 4))
 			continue;
 		line += 4;
-		return !len || (!strncmp(line, path, len) &&
-				(!line[len] || line[len] == '/' || line[len] == '\n'));
+		if (within(line, path, len))
+			return true;
+		return deeper && (len == mixed || within(line, path + mixed + 1, len - mixed - 1));
 	}
 	return false;
 }
