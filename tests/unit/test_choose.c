@@ -33,12 +33,12 @@ static void test_cgroup(void **state)
 		assert_true(choose_in_cgroup(text, within[i]));
 	for (size_t i = 0; i < ARRAY_SIZE(outside); i++)
 		assert_false(choose_in_cgroup(text, outside[i]));
-	/* Version 1 only, nothing, and what is no such file. */
 	/* Both versions mounted: version 2 is one deeper. */
 	assert_true(choose_in_cgroup(text, "/sys/fs/cgroup/unified/web/shop.service"));
 	assert_true(choose_in_cgroup(text, "/sys/fs/cgroup/unified/"));
 	assert_false(choose_in_cgroup(text, "/sys/fs/cgroup/unified/other"));
 	assert_false(choose_in_cgroup(text, "/unified/web"));
+	/* Version 1 only, nothing, and what is no such file. */
 	assert_false(choose_in_cgroup("1:name=systemd:/web\n", "/web"));
 	assert_false(choose_in_cgroup("", "/"));
 	assert_false(choose_in_cgroup("0:", "/"));
