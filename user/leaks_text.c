@@ -210,6 +210,7 @@ static void print_others(struct paint *p, const struct leaks_report *r)
 	const struct leaks_series *s = r->series;
 	size_t shown = 0, few = 0, more = 0;
 	char text[LINE_MAX_LEN];
+	bool listed;
 
 	for (size_t i = 0; i < s->nsites; i++) {
 		const struct leaks_site *site = s->sites[i];
@@ -224,6 +225,7 @@ static void print_others(struct paint *p, const struct leaks_report *r)
 		shown++;
 		place_measure(&place, p, top_frame(r, site), PLACE_LINE | PLACE_FUNCTION, 0, NULL);
 	}
+	listed = shown;
 	if (shown) {
 		paint_end_line(p);
 		paint_cell(p, INK_BOLD, "LIVE", LIVE_WIDTH, true);
@@ -239,7 +241,8 @@ static void print_others(struct paint *p, const struct leaks_report *r)
 	}
 	if (!few && !more)
 		return;
-	snprintf(text, sizeof(text), "and %zu with too few samples to tell%s", few + more,
+	snprintf(text, sizeof(text), "%s%zu site%s with too few samples to tell%s",
+		 listed ? "and " : "", few + more, few + more == 1 ? "" : "s",
 		 more ? ", or not shown (-n)" : "");
 	paint_end_line(p);
 	paint_wrapped(p, "", LABEL, INK_DIM, text);
