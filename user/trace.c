@@ -109,6 +109,14 @@ static void leave_screen(struct trace *t)
 	}
 }
 
+int trace_cannot_write(int err)
+{
+	/* The reader of a pipe has seen enough: no news. */
+	if (err != -EPIPE)
+		log_error("cannot write the report: %s", strerror(-err));
+	return err;
+}
+
 static int print_each(struct trace *t, const struct drained *d, bool final)
 {
 	int err = 0;
@@ -123,7 +131,7 @@ static int print_each(struct trace *t, const struct drained *d, bool final)
 		err = trace_print_report(t, &r, i);
 		free(r.rows);
 		if (err)
-			log_error("cannot write the report: %s", strerror(-err));
+			trace_cannot_write(err);
 	}
 	return err ? err : trace_print_refused(t);
 }
@@ -147,7 +155,7 @@ static int print_reports(struct trace *t, bool final)
 	if (!err && t->opts->json && as_array(t))
 		fputs(t->nsessions + t->nrefused ? "]\n" : "[]\n", t->out);
 	if (fflush(t->out) && !err)
-		err = log_err_r(-errno, "cannot write the report: %s", strerror(errno));
+		err = trace_cannot_write(-errno);
 	drained_free(&d);
 	return err;
 }

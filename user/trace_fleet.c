@@ -253,7 +253,7 @@ int trace_print_merged(struct trace *t, const struct drained *d, bool final)
 		merged.final = final;
 		err = trace_print_report(t, &merged, 0);
 		if (err)
-			log_error("cannot write the report: %s", strerror(-err));
+			trace_cannot_write(err);
 		merge_free(&merged);
 	}
 	for (size_t i = 0; i < n; i++)

@@ -54,6 +54,8 @@ void trace_start_duration(struct trace *t);
 /* ---- printing, in trace.c ---- */
 
 int trace_print_report(struct trace *t, struct report *r, size_t index);
+/* Says so, where it is worth saying; yields err. */
+int trace_cannot_write(int err);
 
 /* ---- processes that come and go, in trace_fleet.c ---- */
 
