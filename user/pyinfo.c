@@ -24,10 +24,10 @@ static int report(pid_t pid, int err)
 	case -ESRCH:
 		return log_err_r(err, "process %d went away while it was examined", (int)pid);
 	case -EPERM:
-		return log_err_r(err,
-				 "no permission to examine process %d: run as root, "
-				 "or with CAP_SYS_PTRACE",
-				 (int)pid);
+		return log_err_r(err, "no permission to examine process %d: %s", (int)pid,
+				 geteuid() ? "run as root, or with CAP_SYS_PTRACE"
+					   : "root lacks CAP_SYS_PTRACE here, or a security "
+					     "policy protects it");
 	default:
 		return log_err_r(-ENOTSUP, "cannot examine process %d: %s", (int)pid,
 				 strerror(-err));
