@@ -16,6 +16,9 @@
 #include "pyheaptrace.skel.h"
 #include "sampling_tables.h"
 
+/* Seven for each of 256 processes, and some fifty of our own. */
+#define FILES_WANTED 4096
+
 struct probes {
 	struct pyheaptrace_bpf *skel;
 	enum attach_style style;
@@ -67,16 +70,27 @@ void probes_log_init(void)
 	libbpf_set_print(libbpf_log);
 }
 
+/* A program that we started has those that it was given: it was forked before. */
+static void raise_limits(void)
+{
+	struct rlimit memlock = {RLIM_INFINITY, RLIM_INFINITY}, files;
+
+	/* Kernels before 5.11 charge maps to this limit. */
+	setrlimit(RLIMIT_MEMLOCK, &memlock);
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= FILES_WANTED)
+		return;
+	files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int probes_open(const struct probes_config *config, struct probes **out)
 {
-	struct rlimit memlock = {RLIM_INFINITY, RLIM_INFINITY};
 	struct probes *probes = calloc(1, sizeof(*probes));
 	int err;
 
 	if (!probes)
 		return log_err_r(-ENOMEM, "out of memory");
-	/* Kernels before 5.11 charge maps to this limit. */
-	setrlimit(RLIMIT_MEMLOCK, &memlock);
+	raise_limits();
 	probes->later = later_new();
 	probes->style = probe_style_choose(config->host);
 	probes->skel = pyheaptrace_bpf__open();

@@ -23,8 +23,11 @@ double monotonic_seconds(void)
 static int same_process(const struct session *s)
 {
 	u64 start;
+	int err = proc_start_time(s->info.pid, &start);
 
-	if (proc_start_time(s->info.pid, &start) || start != s->info.start_time)
+	if (err && err != -ESRCH)
+		return log_err_r(err, "cannot examine process %d: %s", s->info.pid, strerror(-err));
+	if (err || start != s->info.start_time)
 		return log_err_r(-ESRCH, "process %d exited while attaching", s->info.pid);
 	return 0;
 }

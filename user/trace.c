@@ -220,7 +220,9 @@ static int open_loop(struct trace *t)
 	if (t->screen)
 		sigaddset(&set, SIGWINCH);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	/* Said by write(), and what was changed in a process is put back. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	t->epoll = epoll_create1(EPOLL_CLOEXEC);
 	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	t->refresh = timer(t->sink || (t->tty && !t->opts->json && !t->launch.pid) ? first : 0,

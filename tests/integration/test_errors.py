@@ -224,6 +224,25 @@ class Host(ErrorCase):
         self.assertEqual(done.returncode, FAILED)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
+    def test_low_limits(self):
+        """Of open files, which is raised, but not for a program; and of a file's size."""
+        targets = [self.target(harness.one_interpreter(), "steady.py") for _ in range(3)]
+        for t in targets:
+            t.read_json()
+        few = ["prlimit", "--nofile=40:4096", harness.BIN]
+        result = harness.run_tracer("-p", ",".join(str(t.pid) for t in targets), "-d", "0.5", "-f",
+                                    "json", command=few)
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual({r["pid"] for r in json.loads(result.out)}, {t.pid for t in targets})
+        program = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+        result = harness.run_tracer("run", "--", "/usr/bin/python3", "-c", program, command=few)
+        self.assertEqual(result.out, "(40, 4096)\n", result)
+        result = harness.run_tracer("-p", targets[0].pid, "-d", "0.5", "-o",
+                                    os.path.join(self.dir, "large"),
+                                    command=["prlimit", "--fsize=0", harness.BIN])
+        self.assert_error(result, FAILED, "too large")
+        targets[0].ask("ping")
+
     def test_closed_streams(self):
         """No file of ours takes the number of a closed stream, and our words with it."""
         target = self.target(harness.one_interpreter(), "steady.py")
