@@ -182,6 +182,8 @@ static int try_thread(struct inject *in, const char **why)
 		inject_ptrace(PTRACE_DETACH, in->tid, 0, 0);
 	if (err == -ENOTSUP)
 		*why = "it is a 32-bit process";
+	if (err == -EFAULT)
+		*why = "no thread that can be stopped just now has room on its stack";
 	return err;
 }
 
