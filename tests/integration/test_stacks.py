@@ -10,13 +10,14 @@ import subprocess
 import sys
 
 import harness
+import rows
 import stacks
 
 ROUNDS = int(os.environ.get("PHT_STACKS_ROUNDS", "1"))
 # Of the frames that had no name: code that ran, was freed, and could not be sent in time.
 UNRESOLVED = 0.001
 SOME = ["plain", "generators", "classes", "threads", "nogil"]
-GREENLETS = os.path.join(os.path.dirname(harness.BIN), "greenlet")
+PACKAGES = os.path.join(os.path.dirname(harness.BIN), "packages")
 
 
 def setUpModule():
@@ -28,15 +29,15 @@ def tearDownModule():
     stacks.remove_library()
 
 
-def greenlet_for(interpreter):
-    """A directory with greenlet in it, or None: it takes pip and an index."""
+def pip_install(interpreter, package):
+    """A directory with the package in it, or None: it takes pip and an index."""
     if interpreter.root:
         return None
-    where = os.path.join(GREENLETS, interpreter.version)
-    if not os.path.isdir(os.path.join(where, "greenlet")):
+    where = os.path.join(PACKAGES, package, rows.version_of(interpreter))
+    if not os.path.isdir(os.path.join(where, package)):
         done = subprocess.run(interpreter.command(
             "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:",
-            "--target", where, "greenlet"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            "--target", where, package), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL)
         if done.returncode:
             return None
@@ -85,19 +86,28 @@ class StacksTest(harness.TestCase):
                                  ["plain", "generators", "classes", "names"], interval=1)
                 self.check(run, also_lost=("set_full",))
 
-    def test_greenlets(self):
+    def switching(self, scenario, package):
+        """Stacks that are put aside and taken up again, by a package that may not be had."""
         done = 0
-        for interpreter in harness.a_few_interpreters():
-            where = greenlet_for(interpreter)
+        for interpreter in harness.many_interpreters():
+            where = pip_install(interpreter, package)
             if not where:
-                print("  SKIPPED: no greenlet for %s" % interpreter, flush=True)
+                print("  SKIPPED: no %s for %s" % (package, interpreter), flush=True)
                 continue
-            with self.subTest(python=str(interpreter)):
-                self.check(stacks.Run(self, interpreter, "trampoline", ["greenlets"],
-                                      env=dict(os.environ, PYTHONPATH=where)))
+            for collector in rows.COLLECTORS:
+                with self.subTest(python=str(interpreter), collector=collector):
+                    self.check(stacks.Run(self, interpreter, collector, [scenario], ROUNDS,
+                                          env=dict(os.environ, PYTHONPATH=where)))
             done += 1
         if not done:
-            self.skipTest("greenlet cannot be had here")
+            print("SKIPPED, NOTHING WAS TRACED: %s cannot be had here" % package, flush=True)
+            self.skipTest("%s cannot be had here" % package)
+
+    def test_greenlets(self):
+        self.switching("greenlets", "greenlet")
+
+    def test_gevent(self):
+        self.switching("gevent", "gevent")
 
     def test_start(self):
         """Attached before the interpreter's first instruction."""

@@ -259,7 +259,7 @@ def do_subinterpreters():
         run_threads(1, in_interpreter, create, run, destroy)
 
 
-# ---- greenlets
+# ---- greenlets, bare and in an event loop
 
 
 def do_greenlets():
@@ -286,6 +286,34 @@ def do_greenlets():
         for g in children:
             if g:
                 g.switch()
+
+
+def do_gevent():
+    import gevent
+    import gevent.pool
+    import gevent.queue
+
+    def producer(queue, n):
+        for i in range(n):
+            queue.put(probe())
+            recursive(i)
+            gevent.sleep(0)
+
+    def consumer(queue, n):
+        return sum(queue.get() + probe() for _ in range(n))
+
+    def from_hub():
+        probe()
+        waker.set()
+
+    queue, waker = gevent.queue.Queue(1), gevent.event.Event()
+    jobs = [gevent.spawn(consumer, queue, 6), gevent.spawn(producer, queue, 3),
+            gevent.spawn_later(0.01, producer, queue, 3)]
+    gevent.get_hub().loop.run_callback(from_hub)  # a callback runs in the hub itself
+    waker.wait()
+    gevent.joinall(jobs, raise_error=True)
+    gevent.pool.Pool(2).map(recursive, range(4))
+    gevent.get_hub().threadpool.apply(recursive, (2,))  # a thread of the system, not a greenlet
 
 
 # ---- the end of the interpreter
