@@ -27,8 +27,8 @@ def build_library():
     if library_dir is None:
         library_dir = tempfile.mkdtemp(prefix="pht-stacks-")
         subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g",
-                        "-fno-builtin", "-shared", "-fPIC", "-pthread",
-                        os.path.join(harness.PROGRAMS, "stacks_probe.c"),
+                        "-fno-builtin", "-fno-stack-protector", "-shared", "-fPIC",
+                        "-nostdlib", os.path.join(harness.PROGRAMS, "stacks_probe.c"),
                         "-o", os.path.join(library_dir, "stacks_probe.so")], check=True)
 
 

@@ -6,6 +6,7 @@
  *
  * The few declarations of CPython's stable ABI that it needs are written out:
  * one build then serves every version, and no Python headers have to be there.
+ * It is linked with no libc, and takes that of the process: musl, or another glibc.
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -67,11 +68,7 @@ struct module_def_ft {
 	struct module module;
 };
 
-#ifdef __x86_64__
-/* So that what is built here also loads in a chroot with an older glibc. */
-__asm__(".symver pthread_create, pthread_create@GLIBC_2.2.5");
-__asm__(".symver pthread_join, pthread_join@GLIBC_2.2.5");
-#endif
+#pragma weak mallopt /* musl has none */
 
 enum { METH_NOARGS = 4, METH_O = 8 };
 enum { SLOT_MULTIPLE_INTERPRETERS = 3, SLOT_GIL = 4 };
@@ -233,8 +230,10 @@ __attribute__((visibility("default"))) object *PyInit_stacks_probe(void)
 		module.module.slots = slots_312;
 	module_ft.module.slots = slots_ft;
 	/* Large blocks from the heap: a mapping each would be another story, and slow. */
-	mallopt(M_MMAP_THRESHOLD, 1 << 30);
-	mallopt(M_TRIM_THRESHOLD, 1 << 30);
-	mallopt(M_ARENA_MAX, 1);
+	if (&mallopt) {
+		mallopt(M_MMAP_THRESHOLD, 1 << 30);
+		mallopt(M_TRIM_THRESHOLD, 1 << 30);
+		mallopt(M_ARENA_MAX, 1);
+	}
 	return PyModuleDef_Init(free_threaded() ? (void *)&module_ft : (void *)&module);
 }

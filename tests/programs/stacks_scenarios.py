@@ -2,7 +2,6 @@
 """The frames in which stacks_target.py allocates: each scenario is one kind of them."""
 import asyncio
 import contextlib
-import ctypes
 import dataclasses
 import functools
 import gc
@@ -13,6 +12,11 @@ import re
 import signal
 import sys
 import weakref
+
+try:
+    import ctypes
+except ImportError:
+    ctypes = None  # built without libffi
 
 main = probe = stacks_probe = None
 directory = None
@@ -248,14 +252,16 @@ class Special:
         return probe()
 
 
-CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int),
-                            ctypes.POINTER(ctypes.c_int))
-
-
-@CALLBACK
 def compare(a, b):
     probe()
     return a[0] - b[0]
+
+
+def sort_in_libc():
+    pointer = ctypes.POINTER(ctypes.c_int)
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer)(compare)
+    values = (ctypes.c_int * 4)(4, 2, 3, 1)
+    ctypes.CDLL(None).qsort(values, 4, ctypes.sizeof(ctypes.c_int), callback)
 
 
 def use_special():
@@ -278,8 +284,8 @@ def do_callbacks():
     re.sub("a", lambda m: str(probe()), "banana")
     json.dumps({"a": Special}, default=lambda o: probe())
     json.loads('{"a": {"b": 1}}', object_hook=lambda o: probe())
-    values = (ctypes.c_int * 4)(4, 2, 3, 1)
-    ctypes.CDLL(None).qsort(values, 4, ctypes.sizeof(ctypes.c_int), compare)
+    if ctypes:
+        sort_in_libc()
     use_special()
     r = weakref.ref(Context(), lambda r: probe())
     del r
