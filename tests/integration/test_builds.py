@@ -156,6 +156,22 @@ class BuildsTest(harness.TestCase):
                         self.check("%s %s" % (interpreter, mode or ""), interpreter.command(SCRIPT),
                                    collector, env=dict(os.environ, **mode))
 
+    def test_not_read_where_free_threaded(self):
+        """What is pymalloc's only is refused in one line that says why."""
+        found = harness.interpreters(free_threaded=True)
+        if not found:
+            print("  SKIPPED: no free-threaded Python here (PHT_EXTRA_PYTHONS names one)", flush=True)
+            self.skipTest("no free-threaded Python here")
+        for interpreter in found:
+            target = harness.Process(interpreter.command("-c", "print(1, flush=True); input()"))
+            self.addCleanup(target.close)
+            target.read_line()
+            for command in ("census", "pymalloc"):
+                with self.subTest(python=str(interpreter), command=command):
+                    result = harness.run_tracer(command, "-p", target.pid)
+                    self.assertEqual((result.code, result.out), (1, ""), result)
+                    self.assertRegex(result.err, r"\Apyheaptrace: .*free-threaded.*mimalloc.*\n\Z")
+
     def need_libraries(self):
         found = libraries()
         if not found:
