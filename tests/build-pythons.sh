@@ -23,7 +23,7 @@ usage()
 [ $# -eq 3 ] || usage
 kind=$1 sources=$2 prefix=$3
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap '[ $? -ne 0 ] && echo "left as it is: $work" >&2 || rm -rf "$work"' EXIT
 cp -a "$sources" "$work/python"
 cd "$work/python"
 minor=$(sed -n 's/^#define PY_MINOR_VERSION[^0-9]*//p' Include/patchlevel.h)
@@ -37,10 +37,10 @@ done
 common="--prefix=$prefix --without-ensurepip --disable-test-modules"
 profile="-m test test_json test_re test_dict test_generators test_dataclasses"
 
-# A compiler that may have arguments of its own, as one command.
+# A command with arguments of its own, as one; $3 comes after those that it is called with.
 wrapper()
 {
-	printf '#!/bin/sh\nexec %s "$@"\n' "$2" >"$work/$1"
+	printf '#!/bin/sh\nexec %s "$@" %s\n' "$2" "${3:-}" >"$work/$1"
 	chmod +x "$work/$1"
 	echo "$work/$1"
 }
@@ -51,7 +51,10 @@ zig_clang()
 	"$work/zig/bin/pip" install -q --disable-pip-version-check ziglang
 	zig="$work/zig/bin/python -m ziglang"
 	machine=$(uname -m)
-	CC=$(wrapper clang "$zig cc -target $machine-linux-gnu.2.28 -fno-sanitize=undefined -Wno-date-time")
+	# It builds against a glibc of its own: no header or library of the host counts.
+	CC=$(wrapper clang "$zig cc -target $machine-linux-gnu.2.28 -fno-sanitize=undefined" \
+		"-Wno-date-time -g0")
+	export PKG_CONFIG=false
 	CXX=$CC
 	AR=$(wrapper llvm-ar "$zig ar")
 	RANLIB=$(wrapper ranlib "$zig ranlib")
@@ -67,16 +70,17 @@ standalone)
 	make
 	;;
 conda)
+	export CC="$(wrapper gcc gcc -g0)"
 	./configure $common --enable-optimizations --with-lto \
 		CFLAGS="-O2 -ftree-vectorize -fPIC -fstack-protector-strong -fno-plt -ffunction-sections" \
 		LDFLAGS="-Wl,-O2,--sort-common,--as-needed,-z,now -Wl,-rpath,$prefix/lib"
-	make PROFILE_TASK="$profile"
+	make PROFILE_TASK="$profile || true"
 	;;
 clang-pgo)
-	export CC=clang-14 LLVM_PROFDATA=llvm-profdata-14 LLVM_AR=llvm-ar-14 LLVM_AR_FOUND=found
+	export CC="$(wrapper clang clang-14 -g0)" LLVM_PROFDATA=llvm-profdata-14 LLVM_AR=llvm-ar-14 LLVM_AR_FOUND=found
 	./configure $common --enable-optimizations --with-lto=thin \
 		CFLAGS=-fno-semantic-interposition LDFLAGS=-fuse-ld=gold
-	make PROFILE_TASK="$profile"
+	make PROFILE_TASK="$profile || true"
 	;;
 *)
 	usage

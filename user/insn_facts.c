@@ -26,6 +26,7 @@ struct walk {
 	size_t nregions;
 	u64 pending[MAX_PENDING];
 	size_t npending;
+	bool shifted; /* a size was made smaller by one more than pymalloc's limit */
 	struct insn_facts facts;
 };
 
@@ -68,11 +69,38 @@ static void add_target(u64 *targets, size_t *n, u64 target)
 		targets[(*n)++] = target;
 }
 
+/*
+ * clang asks in one comparison whether a size is 0 or over 512: it takes 513
+ * off, and all from 1 to 512 are then, without a sign, from -512 on.
+ */
+static void note_shift(struct walk *w)
+{
+	const cs_x86_op *ops = w->d.insn->detail->x86.operands;
+	u8 n = w->d.insn->detail->x86.op_count;
+
+	if (n != 2)
+		return;
+	switch (w->d.insn->id) {
+	case X86_INS_LEA:
+		w->shifted |= ops[1].mem.disp == -513;
+		break;
+	case X86_INS_ADD:
+		w->shifted |= ops[1].type == X86_OP_IMM && ops[1].imm == -513;
+		break;
+	case X86_INS_SUB:
+		w->shifted |= ops[1].type == X86_OP_IMM && ops[1].imm == 513;
+		break;
+	default:
+		break;
+	}
+}
+
 static void note_limit(struct walk *w)
 {
 	const cs_x86 *x86 = &w->d.insn->detail->x86;
 	s64 limit;
 
+	note_shift(w);
 	if (w->d.insn->id != X86_INS_CMP || x86->op_count != 2 ||
 	    x86->operands[1].type != X86_OP_IMM)
 		return;
@@ -80,7 +108,7 @@ static void note_limit(struct walk *w)
 	if (w->facts.small_limit || w->facts.mi_limit)
 		return;
 	limit = x86->operands[1].imm;
-	w->facts.small_limit = limit == 511 || limit == 512;
+	w->facts.small_limit = limit == 511 || limit == 512 || (w->shifted && limit == -512);
 	w->facts.mi_limit = limit == 1023 || limit == 1024;
 }
 

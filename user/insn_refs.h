@@ -40,7 +40,7 @@ struct insn_facts {
 	size_t ncalls;
 	u64 jumps[INSN_FACTS_CALLS]; /* jumps out: tail calls, or its own unlikely code */
 	size_t njumps;
-	bool small_limit; /* compares with 511 or 512 first: pymalloc's border */
+	bool small_limit; /* compares with 511 or 512, or as clang does, first: pymalloc's border */
 	bool mi_limit;	  /* compares with 1024 first: mimalloc's */
 };
 

@@ -275,6 +275,37 @@ static void test_facts(void **state)
 	assert_int_equal(insn_facts(0x5000, fetch_image, &im, &f), -EFAULT);
 }
 
+static struct insn_facts facts_of(const u8 *code, size_t len)
+{
+	struct image im = {.code = code, .len = len, .addr = 0x1000};
+	struct insn_facts f;
+
+	assert_int_equal(insn_facts(0x1000, fetch_image, &im, &f), 0);
+	return f;
+}
+
+/* As clang compiles pymalloc's question. */
+static void test_limit_of_clang(void **state)
+{
+	/* lea rax,[rsi-0x201]; cmp rax,-0x200; ret */
+	u8 lea[] = {0x48, 0x8d, 0x86, 0xff, 0xfd, 0xff, 0xff,
+		    0x48, 0x3d, 0x00, 0xfe, 0xff, 0xff, 0xc3};
+	/* add rsi,-0x201; cmp rsi,-0x200; ret */
+	static const u8 add[] = {0x48, 0x81, 0xc6, 0xff, 0xfd, 0xff, 0xff, 0x48,
+				 0x81, 0xfe, 0x00, 0xfe, 0xff, 0xff, 0xc3};
+	/* lea rax,[rsi-0x401]; cmp rax,-0x400: a limit, but another */
+	static const u8 other[] = {0x48, 0x8d, 0x86, 0xff, 0xfb, 0xff, 0xff,
+				   0x48, 0x3d, 0x00, 0xfc, 0xff, 0xff, 0xc3};
+
+	assert_true(facts_of(lea, sizeof(lea)).small_limit);
+	assert_true(facts_of(add, sizeof(add)).small_limit);
+	assert_false(facts_of(other, sizeof(other)).small_limit);
+	/* the comparison alone tells nothing */
+	assert_false(facts_of(lea + 7, sizeof(lea) - 7).small_limit);
+	lea[3] = 0xfe; /* nor with something else taken off */
+	assert_false(facts_of(lea, sizeof(lea)).small_limit);
+}
+
 static void test_branch_targets(void **state)
 {
 	/* call +0x100; jmp inside; jne far; jmp *rax; call again; a byte that is no code */
@@ -314,7 +345,7 @@ int main(void)
 		cmocka_unit_test(test_sites),	     cmocka_unit_test(test_size_limits_view),
 		cmocka_unit_test(test_hostile),	     cmocka_unit_test(test_branch_targets),
 		cmocka_unit_test(test_refs),	     cmocka_unit_test(test_facts),
-		cmocka_unit_test(test_hostile_refs),
+		cmocka_unit_test(test_hostile_refs), cmocka_unit_test(test_limit_of_clang),
 #endif
 #ifdef __aarch64__
 		cmocka_unit_test(test_aarch64),
