@@ -55,6 +55,13 @@ zig_clang()
 	CC=$(wrapper clang "$zig cc -target $machine-linux-gnu.2.28 -fno-sanitize=undefined" \
 		"-Wno-date-time -g0")
 	export PKG_CONFIG=false
+	# But libffi, that _ctypes is there.
+	mkdir "$work/ffi"
+	for f in /usr/include/$machine-linux-gnu/ffi*.h /usr/include/ffi*.h \
+		/usr/lib/$machine-linux-gnu/libffi.so /usr/lib64/libffi.so; do
+		[ ! -e "$f" ] || ln -s "$f" "$work/ffi/"
+	done
+	export LIBFFI_CFLAGS="-I$work/ffi" LIBFFI_LIBS="-L$work/ffi -lffi"
 	CXX=$CC
 	AR=$(wrapper llvm-ar "$zig ar")
 	RANLIB=$(wrapper ranlib "$zig ranlib")

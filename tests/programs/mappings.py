@@ -42,7 +42,7 @@ def dropped():
 
 
 def resized():
-    m = mmap.mmap(-1, 100000)
+    m = mmap.mmap(-1, 100000, flags=mmap.MAP_PRIVATE)  # 3.14 does not let a shared one grow
     kept.append(m)
     m.resize(700000)
     m.resize(50000)
