@@ -6,6 +6,7 @@ PHT_STACKS_ROUNDS (1) says how often each scenario runs; tests/matrix.py does
 the same over more builds and writes docs/matrix.md.
 """
 import os
+import shutil
 import subprocess
 import sys
 
@@ -29,16 +30,22 @@ def tearDownModule():
     stacks.remove_library()
 
 
-def pip_install(interpreter, package):
-    """A directory with the package in it, or None: it takes pip and an index."""
-    if interpreter.root:
-        return None
+def wheel_for(interpreter, package):
+    """A directory with the package in it, or None: it takes pip and an index that answers.
+
+    The wheel is chosen for the interpreter, which needs no pip of its own.
+    """
     where = os.path.join(PACKAGES, package, rows.version_of(interpreter))
     if not os.path.isdir(os.path.join(where, package)):
-        done = subprocess.run(interpreter.command(
-            "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:",
-            "--target", where, package), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL)
+        digits = interpreter.minor.replace(".", "")
+        tags = ["--platform=%s_%s" % (tag, os.uname().machine)
+                for tag in ("manylinux2014", "manylinux_2_17", "manylinux_2_28")]
+        done = subprocess.run(
+            ["/usr/bin/python3", "-m", "pip", "install", "-q", "--disable-pip-version-check",
+             "--only-binary=:all:", "--implementation=cp", "--python-version=" + interpreter.minor,
+             "--abi=cp%s%s" % (digits, "t" if interpreter.free_threaded else ""), "--abi=none",
+             "--target", where, package] + tags,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         if done.returncode:
             return None
     return where
@@ -86,11 +93,20 @@ class StacksTest(harness.TestCase):
                                  ["plain", "generators", "classes", "names"], interval=1)
                 self.check(run, also_lost=("set_full",))
 
+    def importable(self, interpreter, package):
+        """A PYTHONPATH with the package in it, as the interpreter sees it, or None."""
+        where = wheel_for(interpreter, package)
+        if where and interpreter.root:
+            outside = interpreter.workdir()
+            self.addCleanup(shutil.rmtree, outside)
+            where = interpreter.inside(shutil.copytree(where, os.path.join(outside, package)))
+        return where
+
     def switching(self, scenario, package):
         """Stacks that are put aside and taken up again, by a package that may not be had."""
         done = 0
         for interpreter in harness.many_interpreters():
-            where = pip_install(interpreter, package)
+            where = self.importable(interpreter, package)
             if not where:
                 print("  SKIPPED: no %s for %s" % (package, interpreter), flush=True)
                 continue
