@@ -9,7 +9,7 @@
 #               libpython in the executable, the tail-calling interpreter from 3.14 on, stripped
 #   conda       gcc, -O2 -flto -fno-plt, libpython in the executable with its symbols exported,
 #               RPATH, profile of a short run, stripped
-#   clang-pgo   clang 14 and gold, ThinLTO, profile of a short run, stripped
+#   clang-pgo   clang 14, profile of a short run, no LTO, stripped
 # The profile is of a few test files instead of the whole suite: what is inlined is near to
 # that of the real ones, not equal to it.
 set -eu
@@ -84,9 +84,9 @@ conda)
 	make PROFILE_TASK="$profile || true"
 	;;
 clang-pgo)
-	export CC="$(wrapper clang clang-14 -g0)" LLVM_PROFDATA=llvm-profdata-14 LLVM_AR=llvm-ar-14 LLVM_AR_FOUND=found
-	./configure $common --enable-optimizations --with-lto=thin \
-		CFLAGS=-fno-semantic-interposition LDFLAGS=-fuse-ld=gold
+	export CC="$(wrapper clang clang-14 -g0)" LLVM_PROFDATA=llvm-profdata-14
+	./configure $common --enable-optimizations \
+		CFLAGS=-fno-semantic-interposition
 	make PROFILE_TASK="$profile || true"
 	;;
 *)
