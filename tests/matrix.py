@@ -32,6 +32,10 @@ it, frame by frame. `tests/run-integration.sh matrix`, a part of CI, makes the r
 Pythons at hand once more, shorter, and fails where one is less exact or covers something else
 than this table says.
 
+`tests/build-pythons.sh` made those with clang (as python-build-standalone builds, but without a
+profile; and with a profile of a short run) and those with `-fno-plt` (as conda does, the profile
+from a short run). The free-threaded ones and that on musl are without optional modules.
+
 - **stacks**: share of the samples with exactly the frames that the interpreter has
 - **names**: share with every function and file name right
 - **lines**: share with every line right
