@@ -4,7 +4,8 @@
 
 PHT_MATRIX_ROUNDS (1) says how often each program of a row runs, about 1,200 samples each
 time; with PHT_FULL=1 as often as for the document (4).  PHT_MATRIX_ROOTS names chroots
-besides, PHT_PYTHONS narrows the choice.  A Python that the document has no row for fails.
+besides, PHT_PYTHONS narrows the choice.  A Python that the document has no row for fails
+in CI; elsewhere it need only be exact, for whoever tests on another distribution.
 """
 import os
 import re
@@ -88,9 +89,11 @@ class MatrixTest(unittest.TestCase):
         key = (rows.version_of(interpreter), build, collector)
         want = rows.row_for(self.documented, key)
         if want is None:
-            self.fail("docs/matrix.md has no row for %s, %s; this writes it: %stests/matrix.py "
-                      "--keep --only %s" % (key[0], build, self.where(interpreter),
-                                            interpreter.version))
+            missing = ("docs/matrix.md has no row for %s, %s; this writes it: %stests/matrix.py "
+                       "--keep --only %s" % (key[0], build, self.where(interpreter),
+                                             interpreter.version))
+            self.assertNotEqual(os.environ.get("CI"), "1", missing)
+            print("  COMPARED WITH NO ROW: " + missing, flush=True)
         row, tally = rows.make(interpreter, build, collector, ROUNDS)
         print("  | " + " | ".join(row.cells) + " |", flush=True)
         self.assertIsNotNone(tally, row.samples)
@@ -98,10 +101,12 @@ class MatrixTest(unittest.TestCase):
         self.assertGreaterEqual(tally.samples, SAMPLES, "too few to tell anything")
         self.assertEqual(row.collector, collector)
         for name in ("stacks", "names", "lines"):
-            self.assertGreaterEqual(percent(getattr(row, name)), percent(getattr(want, name)),
+            self.assertGreaterEqual(percent(getattr(row, name)),
+                                    percent(getattr(want, name)) if want else 100,
                                     "%s less exact than docs/matrix.md says\n%s" % (name, shown))
         self.assertLessEqual(tally.unresolved, UNRESOLVED * tally.samples, shown)
-        self.assertEqual(row.coverage, want.coverage)
+        if want:
+            self.assertEqual(row.coverage, want.coverage)
 
     @staticmethod
     def where(interpreter):
