@@ -13,7 +13,9 @@
 
 static __always_inline void follow_stop(struct pht_follow *f)
 {
-	if (!bpf_send_signal(SIGSTOP))
+	if (bpf_send_signal(SIGSTOP))
+		loss(PHT_LOSS_stop_failed);
+	else
 		f->stopped = 1;
 }
 

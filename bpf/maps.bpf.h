@@ -29,6 +29,7 @@ struct pht_pending {
  */
 struct pht_walk {
 	__u64 frame; /* the next one; 0 = the end */
+	__u64 outer; /* the last one kept, where stacks are kept apart by thread */
 	__u64 last_code;
 	__u64 hash;
 	__u32 ident; /* of last_code */
@@ -40,6 +41,9 @@ struct pht_aside {
 	struct pht_live block;
 	__u64 time_ns; /* when it was let go of */
 };
+
+/* Is the thread one of those that stacks are kept apart by? */
+enum thread_place { PLACE_UNKNOWN, PLACE_OWN, PLACE_SHARED };
 
 /* One for each pending call, and two more; a power of two, to be masked. */
 #define PHT_ASIDE      8
@@ -53,7 +57,7 @@ struct pht_thread {
 	__u64 rng;
 	__u64 stack_id;
 	__u32 depth;
-	__u32 pad;
+	__u32 place; /* enum thread_place */
 	struct pht_pending pend[PHT_PEND_DEPTH];
 	struct pht_aside aside[PHT_ASIDE];
 	/* The block that a realloc in the trampoline let go of, which may yet fail; or 0. */
@@ -168,6 +172,13 @@ struct {
 const volatile __u64 cfg_seed;
 /* A block that lived no longer was temporary. */
 const volatile __u64 cfg_temporary_ns = 10000000;
+/* Stacks of different threads are different stacks.  Not to be changed in a unit test either. */
+#ifndef CFG_THREADS
+#define CFG_THREADS 0
+#endif
+const volatile __u32 cfg_threads = CFG_THREADS;
+/* Threads that have a place of their own; two at the same moment may be counted as one. */
+__u32 thread_places;
 /* Not const: the compiler would fold a const table that it sees as zeroes. */
 __u32 log_table[PHT_LOG_TABLE];
 __u32 weight_table[PHT_WEIGHT_TABLE];

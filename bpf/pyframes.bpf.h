@@ -10,6 +10,7 @@
 #include "machine.bpf.h"
 #include "maps.bpf.h"
 #include "pycode.bpf.h"
+#include "thread.bpf.h"
 
 /* Room for shim frames, which are passed over, beside the ones that are kept. */
 #define WALK_STEPS (PHT_MAX_FRAMES + 64)
@@ -18,14 +19,6 @@
 #define CODE_LENGTH (1 << 24)
 /* Interpreters and threads that are looked through for the one that runs. */
 #define LIST_STEPS 256
-
-static __always_inline __u64 user_u64(__u64 addr)
-{
-	__u64 value = 0;
-
-	bpf_probe_read_user(&value, sizeof(value), (void *)addr);
-	return value;
-}
 
 static __always_inline bool tstate_is_ours(const struct pht_pyoffsets *off, __u64 ts, __u64 tp)
 {
@@ -255,7 +248,7 @@ static __always_inline void frame_step(struct pht_thread *th, __u32 tgid)
 	struct pht_walk *w = &th->walk;
 	bool owned = off->fr_owner != PHT_ABSENT;
 	const __u8 *bytes = frame_bytes(th, off, w->frame);
-	__u64 code;
+	__u64 at = w->frame, code;
 	__u32 owner;
 	__s32 pos;
 
@@ -286,6 +279,8 @@ static __always_inline void frame_step(struct pht_thread *th, __u32 tgid)
 		w->flags |= PHT_STACK_UNREADABLE;
 		return;
 	}
+	if (cfg_threads)
+		w->outer = at;
 	frame_keep(th, code, pos,
 		   w->ident | (owned && owner == off->fr_owner_gen ? PHT_IDENT_GEN : 0));
 	w->frame = field_u64(bytes, off->fr_back);
@@ -312,6 +307,7 @@ static __always_inline void walk_start(struct pht_thread *th, const struct pht_p
 	th->stack.nframes = 0;
 	th->window_len = 0;
 	th->walk.frame = 0;
+	th->walk.outer = 0;
 	th->walk.last_code = 0;
 	th->walk.ident = 0;
 	th->walk.flags = 0;
@@ -349,6 +345,10 @@ __noinline int pht_walk(void)
 		loss(PHT_LOSS_no_python_state);
 	th->stack.flags = flags;
 	h = hash_mix(th->walk.hash, (__u64)flags << 32 | th->stack.nframes);
+	if (cfg_threads) {
+		stack_owner(th, &proc->off);
+		h = hash_mix(hash_mix(h, th->stack.thread.start_ns), th->stack.thread.tid);
+	}
 	th->stack_id = h ? h : 1;
 	return 0;
 }

@@ -66,6 +66,7 @@ enum pht_domain {
 	X(site_map_full, "samples not totalled: site table full")                                  \
 	X(life_map_full, "lifetimes not counted: table of lifetimes full")                         \
 	X(thread_map_full, "calls not seen: thread table full")                                    \
+	X(threads_merged, "samples of threads that are shown as one: more than 1,024")             \
 	X(ring_full, "events lost: ring buffer full")                                              \
 	X(stack_truncated, "stacks cut off at 128 frames")                                         \
 	X(frame_unreadable, "stacks cut off at a frame that could not be read")                    \
@@ -78,6 +79,7 @@ enum pht_domain {
 	X(code_gone, "frames whose code was freed before its name was read")                       \
 	X(name_unreadable, "frames whose names could not be read")                                 \
 	X(follow_map_full, "processes not followed: table full")                                   \
+	X(stop_failed, "moments missed: a process could not be stopped")                           \
 	X(process_missed, "processes that ended before they could be traced")                      \
 	X(process_over, "processes not followed, or left out here: too many at a time")            \
 	X(program_missed, "events not seen: the kernel did not run our program")
@@ -120,9 +122,25 @@ struct pht_frame {
 #define PHT_STACK_UNREADABLE (1u << 1)
 #define PHT_STACK_NO_PYTHON  (1u << 2)
 
+/* Threads of one run that stacks are kept apart by; those after them share one place. */
+#define PHT_THREADS_MAX 1024
+
+/*
+ * Whose stack it is, where stacks are kept apart by thread; else all zero.
+ * The two numbers of the thread are part of the stack's id.
+ */
+struct pht_stack_thread {
+	__u64 start_ns; /* when it began: CLOCK_BOOTTIME; tells it from others of the same id */
+	__u64 object;	/* first local variable of the outermost frame; 0 = not known */
+	__u32 tid;	/* 0 = one of those beyond PHT_THREADS_MAX */
+	__u32 known;	/* 1 = this is filled */
+	char comm[16];	/* NUL-terminated */
+};
+
 struct pht_stack {
 	__u32 nframes; /* innermost first */
 	__u32 flags;
+	struct pht_stack_thread thread;
 	struct pht_frame frames[PHT_MAX_FRAMES];
 };
 
@@ -318,7 +336,8 @@ struct pht_follow {
 
 _Static_assert(sizeof(struct pht_follow) == 24, "pht_follow");
 _Static_assert(sizeof(struct pht_frame) == 16, "pht_frame");
-_Static_assert(sizeof(struct pht_stack) == 8 + 16 * PHT_MAX_FRAMES, "pht_stack");
+_Static_assert(sizeof(struct pht_stack_thread) == 40, "pht_stack_thread");
+_Static_assert(sizeof(struct pht_stack) == 48 + 16 * PHT_MAX_FRAMES, "pht_stack");
 _Static_assert(sizeof(struct pht_live_key) == 16, "pht_live_key");
 _Static_assert(sizeof(struct pht_live) == 48, "pht_live");
 _Static_assert(sizeof(struct pht_site_key) == 16, "pht_site_key");

@@ -59,6 +59,7 @@ struct pht_pyoffsets {
 	__u32 fr_owner;	     /* char, 3.11+ */
 	__u32 fr_skip_owner; /* owners >= this are shims, never code (3.12+: 3) */
 	__u32 fr_owner_gen;  /* owner value of generator frames (1), 3.11+ */
+	__u32 fr_locals;     /* first of the local variables; not part of fr_size */
 	__u32 fr_size;	     /* bytes that one read of a frame must cover */
 	__u32 pos_kind;	     /* enum pht_pos_kind */
 	__u32 code_tag_mask; /* low bits to clear in fr_code (3 on 3.14+, else 0) */

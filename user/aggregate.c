@@ -34,13 +34,16 @@ struct groups {
 /* Strings are interned, so their addresses identify them. */
 static void group_key(enum group_by by, const struct sym_stack *s, u64 *a, u64 *b)
 {
-	const struct frame *f = &s->frames[0];
+	const struct frame *f = &s->frames[by == GROUP_THREAD ? s->nframes - 1 : 0];
 
 	*a = by == GROUP_FILE ? 0 : (uintptr_t)f->function;
 	*b = (uintptr_t)f->file;
 	/* Strings lie close together: a plain xor with a line would be another one's. */
 	if (by == GROUP_LINE)
 		*b = hashmap_mix(hashmap_mix(0, *b), f->line);
+	/* A thread is the same when it has been given another name. */
+	if (f->kind == FRAME_THREAD && by == GROUP_THREAD)
+		*a = 0;
 	if (by != GROUP_TRACEBACK)
 		return;
 	/* From zero: mixed with itself, the first frame would cancel out. */
@@ -197,10 +200,12 @@ static void fill_row(const struct group *g, const struct aggregate_history *hist
 	const struct row_then *then = hashmap_get(&history->rows, g->a, g->b);
 	double elapsed = r->duration - history->when;
 
+	u32 first = r->group_by == GROUP_THREAD ? g->stack->nframes - 1 : 0;
+
 	*row = (struct row){
-		.frames = g->stack->frames,
-		.nframes = g->stack->nframes,
-		.truncated = g->stack->truncated,
+		.frames = g->stack->frames + first,
+		.nframes = g->stack->nframes - first,
+		.truncated = g->stack->truncated && !first,
 		.live = g->est,
 		.live_bytes = estimate_or_none(&g->est, r->sample_interval),
 		.live_blocks = g->est.blocks,

@@ -95,7 +95,7 @@ static int decode_frames(struct decoder *d, struct inbuf *in)
 		    line > INT32_MAX)
 			return -EBADMSG;
 		f = (struct frame){d->strings[function], d->strings[file], line,
-				   kind > FRAME_OTHER ? FRAME_OTHER : kind};
+				   kind > FRAME_THREAD ? FRAME_OTHER : kind};
 		err = store_error(stacks_add_frame(d->stacks, &f, &id))
 			      ?: map_add(&d->frames, id, STACKS_MAX_FRAMES);
 		if (err)

@@ -49,6 +49,7 @@ static const struct opts_choice groups[] = {
 	{"line", GROUP_LINE},
 	{"function", GROUP_FUNCTION},
 	{"file", GROUP_FILE},
+	{"thread", GROUP_THREAD},
 	{0},
 };
 
@@ -264,6 +265,13 @@ int view_select(const struct view_args *a, const char *path, struct snapshot *s)
 				 : "temporary blocks were not recorded");
 }
 
+int view_check(const struct view_args *a, const char *path, const struct stacks *stacks)
+{
+	if (a->view.group_by != GROUP_THREAD || stacks_have_threads(stacks))
+		return 0;
+	return log_err_r(-ENOENT, "%s: threads were not recorded (record --threads)", path);
+}
+
 int view_parse(int argc, char **argv, const struct view_spec *spec, struct view_args *out)
 {
 	struct option longs[ARRAY_SIZE(table) + 1];
@@ -279,8 +287,9 @@ int view_parse(int argc, char **argv, const struct view_spec *spec, struct view_
 	out->nwords = argc - optind;
 	if (!err && (out->nwords < spec->min_words || out->nwords > spec->max_words))
 		err = usage(spec, spec->words);
-	if (!err && out->view.cumulative != SNAP_SELF && out->view.group_by == GROUP_TRACEBACK)
-		err = usage(spec, "--cumulative makes no sense with whole tracebacks");
+	if (!err && out->view.cumulative != SNAP_SELF &&
+	    (out->view.group_by == GROUP_TRACEBACK || out->view.group_by == GROUP_THREAD))
+		err = usage(spec, "--cumulative makes no sense with whole tracebacks or threads");
 	if (err)
 		view_free(out);
 	return err;

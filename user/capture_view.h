@@ -59,7 +59,10 @@ static inline int view_exit(int err)
 /* Put --temporary into effect, if it was given.  0, or -ENOENT after one line. */
 int view_select(const struct view_args *args, const char *path, struct snapshot *s);
 
-/* "traceback", "line", "function", "file". */
+/* Is what is to be shown in the stacks?  0, or -ENOENT after one line. */
+int view_check(const struct view_args *args, const char *path, const struct stacks *stacks);
+
+/* "traceback", "line", "function", "file", "thread". */
 const char *view_group_name(enum group_by by);
 
 /*

@@ -22,7 +22,8 @@ static const char help[] =
 	"      --to N                   the same, of FILE_B where there are two\n"
 	"\n"
 	"Which rows:\n"
-	"      --group-by WHAT          traceback, line, function or file (default line)\n"
+	"      --group-by WHAT          traceback, line, function, file or thread (default\n"
+	"                               line); threads as far as they were recorded\n"
 	"      --cumulative[=HOW]       count a stack for every frame in it: once (stack, the\n"
 	"                               default) or as often as it occurs (frames, which is what\n"
 	"                               tracemalloc's cumulative does)\n"
@@ -142,7 +143,7 @@ int cmd_diff(int argc, char **argv)
 	stacks = stacks_new();
 	if (!stacks)
 		log_error("out of memory");
-	else if (!load(&a, stacks, s))
+	else if (!load(&a, stacks, s) && !view_check(&a, a.words[a.nwords - 1], stacks))
 		rc = a.flame ? draw(&a, stacks, s) : compare(&a, stacks, s);
 	snapshot_free(&s[0]);
 	snapshot_free(&s[1]);

@@ -30,6 +30,7 @@ static const char help[] =
 	"      --every TIME             a snapshot every TIME (default 10; the first after 1)\n"
 	"  -R, --sample-interval BYTES  one sample per BYTES allocated, on average (default 512K;\n"
 	"                               1 = every allocation)\n"
+	"      --threads                keep threads apart, for --group-by thread later on\n"
 	"      --temporary MS           count what is freed within MS milliseconds as temporary\n"
 	"                               (default 10)\n"
 	"      --seed N                 seed of the sampling, for runs that can be repeated\n"
@@ -44,7 +45,7 @@ static const char help[] =
 	"  pyheaptrace report table heap.pht\n"
 	"  pyheaptrace diff heap.pht --from 0 --to last\n";
 
-enum { OPT_EVERY = 256, OPT_SEED, OPT_COLLECTOR, OPT_MAX_OVERHEAD, OPT_TEMPORARY };
+enum { OPT_EVERY = 256, OPT_SEED, OPT_COLLECTOR, OPT_MAX_OVERHEAD, OPT_TEMPORARY, OPT_THREADS };
 
 static const struct option longs[] = {
 	{"pid", required_argument, NULL, 'p'},
@@ -54,6 +55,7 @@ static const struct option longs[] = {
 	{"sample-interval", required_argument, NULL, 'R'},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"temporary", required_argument, NULL, OPT_TEMPORARY},
+	{"threads", no_argument, NULL, OPT_THREADS},
 	{"collector", required_argument, NULL, OPT_COLLECTOR},
 	{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
 	{"verbose", no_argument, NULL, 'v'},
@@ -101,6 +103,9 @@ static int set_option(int c, struct opts *o)
 		return opts_value_size("--sample-interval", optarg, &o->sample_interval);
 	case OPT_TEMPORARY:
 		return opts_value_milliseconds("--temporary", optarg, &o->temporary);
+	case OPT_THREADS:
+		o->threads = true;
+		return 0;
 	case OPT_SEED:
 		o->seed_given = true;
 		return opts_value_seed("--seed", optarg, &o->seed);

@@ -25,7 +25,8 @@ static const char help[] =
 	"      --temporary              what was freed again soon, since attach, instead of what "
 	"is\n"
 	"                               live (how soon: see record --temporary)\n"
-	"      --group-by WHAT          traceback, line, function or file (default line)\n"
+	"      --group-by WHAT          traceback, line, function, file or thread (default\n"
+	"                               line); threads as far as they were recorded\n"
 	"      --cumulative[=HOW]       count a stack for every frame in it: once (stack, the\n"
 	"                               default) or as often as it occurs (frames)\n"
 	"      --include GLOB           only files like GLOB; may be repeated\n"
@@ -107,6 +108,7 @@ static int run(struct job *job)
 		log_error("out of memory");
 	else if (!capture_load_all(r->path, stacks, which, 2 + reporter->wants_peak, s,
 				   reporter->wants_series ? &r->points : NULL, &r->npoints) &&
+		 !view_check(r->args, r->path, stacks) &&
 		 !view_select(r->args, r->path, &s[0]) && !view_select(r->args, r->path, &s[1])) {
 		r->now = s[0];
 		r->first = s[1];

@@ -147,6 +147,7 @@ static void plan_places(struct printer *pr)
 		[GROUP_LINE] = PLACE_LINE | PLACE_FUNCTION,
 		[GROUP_FUNCTION] = PLACE_FUNCTION,
 		[GROUP_FILE] = 0,
+		[GROUP_THREAD] = PLACE_FUNCTION,
 	};
 	int indent = escape_width(pr->paint.glyphs->from);
 

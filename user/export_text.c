@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "escape.h"
+#include "threads.h"
 
 static void put_unicode(FILE *out, u32 cp)
 {
@@ -85,12 +86,13 @@ void json_frame(FILE *out, const struct frame *f)
 		[FRAME_PYTHON] = "python",
 		[FRAME_NATIVE] = "native",
 		[FRAME_OTHER] = "other",
+		[FRAME_THREAD] = "thread",
 	};
 
 	fputs_unlocked("{\"function\":", out);
 	json_string(out, f->function);
 	fputs_unlocked(",\"file\":", out);
-	if (*f->file)
+	if (*f->file && f->kind != FRAME_THREAD)
 		json_string(out, f->file);
 	else
 		fputs_unlocked("null", out);
@@ -101,7 +103,12 @@ void json_frame(FILE *out, const struct frame *f)
 		fputs_unlocked("null", out);
 	fputs_unlocked(",\"kind\":\"", out);
 	fputs_unlocked(kinds[f->kind], out);
-	fputs_unlocked("\"}", out);
+	putc_unlocked('"', out);
+	if (f->kind == FRAME_THREAD) {
+		fputs_unlocked(",\"tid\":", out);
+		put_decimal(out, thread_frame_tid(f));
+	}
+	putc_unlocked('}', out);
 }
 
 size_t valid_utf8(char *dst, size_t size, const char *text)

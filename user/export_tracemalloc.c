@@ -161,18 +161,24 @@ static u64 domain_of(const struct snap_row *row)
 static void put_trace(struct pickle *p, const struct snap_row *row, u64 size)
 {
 	const struct stacks *stacks = p->in->stacks;
-	u32 at = row->stack;
+	u32 at = row->stack, depth = 0;
 
 	op(p, OP_MARK);
 	put_int(p, domain_of(row));
 	put_int(p, size);
 	op(p, OP_MARK);
 	do { /* innermost first */
-		put_frame(p, stacks_top(stacks, at));
+		u32 top = stacks_top(stacks, at);
+
+		/* Its tracebacks have no threads. */
+		if (stacks_frame(stacks, top)->kind != FRAME_THREAD) {
+			put_frame(p, top);
+			depth++;
+		}
 		at = stacks_parent(stacks, at);
 	} while (at >= STACK_FIRST);
 	op(p, OP_TUPLE);
-	put_int(p, stacks_depth(stacks, row->stack) ? stacks_depth(stacks, row->stack) : 1);
+	put_int(p, depth);
 	op(p, OP_TUPLE);
 }
 

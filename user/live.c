@@ -160,6 +160,7 @@ int live_main(const struct opts *opts)
 	/* Rows are grouped here, in whatever way is asked for at the moment. */
 	by_stack.group_by = GROUP_TRACEBACK;
 	live_ui_init(&l.ui, opts->group_by, strcmp(nl_langinfo(CODESET), "UTF-8") != 0);
+	l.ui.threads = opts->threads;
 	rc = trace_on_screen(&by_stack, &sink, &screen);
 	canvas_free(&l.canvas);
 	live_ui_free(&l.ui);

@@ -63,6 +63,15 @@ static int step(struct building *b, u32 *node, u32 frame)
 	return err;
 }
 
+/* A thread is the same when it has been given another name. */
+static bool same_thread(const struct stacks *stacks, u32 a, u32 b)
+{
+	const struct frame *f = stacks_frame(stacks, stacks_top(stacks, stacks_outermost(stacks, a)));
+	const struct frame *g = stacks_frame(stacks, stacks_top(stacks, stacks_outermost(stacks, b)));
+
+	return f->kind == FRAME_THREAD ? f->kind == g->kind && f->file == g->file : f == g;
+}
+
 static bool same_group(const struct live_model *m, u32 stack)
 {
 	const struct live_callers *c = &m->callers;
@@ -70,6 +79,8 @@ static bool same_group(const struct live_model *m, u32 stack)
 
 	if (m->set.group_by == GROUP_TRACEBACK)
 		return stack == c->stack;
+	if (m->set.group_by == GROUP_THREAD)
+		return same_thread(m->stacks, stack, c->stack);
 	f = stacks_frame(m->stacks, stacks_top(m->stacks, stack));
 	g = stacks_frame(m->stacks, stacks_top(m->stacks, c->stack));
 	if (f->file != g->file)

@@ -17,6 +17,7 @@ const char *live_group_name(enum group_by by)
 		[GROUP_LINE] = "line",
 		[GROUP_FUNCTION] = "function",
 		[GROUP_FILE] = "file",
+		[GROUP_THREAD] = "thread",
 		[GROUP_TRACEBACK] = "traceback",
 	};
 

@@ -217,6 +217,7 @@ static void draw_titles(const struct drawing *d, int y)
 		[GROUP_LINE] = "ALLOCATED AT",
 		[GROUP_FUNCTION] = "ALLOCATED IN",
 		[GROUP_FILE] = "ALLOCATED IN FILE",
+		[GROUP_THREAD] = "ALLOCATED BY THREAD",
 		[GROUP_TRACEBACK] = "ALLOCATED AT (Enter: callers)",
 	};
 	const char *arrow = d->m->set.reverse ? (d->ui->ascii ? "^" : "\u25b2")

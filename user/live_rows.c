@@ -39,8 +39,10 @@ u8 *live_filter_stacks(const struct live_model *m)
 			    live_filter_match(m->set.filter, stacks_frame(m->stacks, i));
 	for (u32 i = 0; i < n; i++) {
 		pass[i] = frames[stacks_top(m->stacks, i)];
-		/* A traceback is in when any of its frames is; parents come first. */
-		if (m->set.group_by == GROUP_TRACEBACK && i >= STACK_FIRST)
+		/* A traceback is in when any of its frames is; parents come first.  And a
+		 * thread with what it has under frames that pass, or by its name. */
+		if ((m->set.group_by == GROUP_TRACEBACK || m->set.group_by == GROUP_THREAD) &&
+		    i >= STACK_FIRST)
 			pass[i] |= stacks_parent(m->stacks, i) >= STACK_FIRST &&
 				   pass[stacks_parent(m->stacks, i)];
 	}

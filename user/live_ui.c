@@ -78,11 +78,14 @@ static int next_group(struct live_ui *ui)
 		[GROUP_LINE] = GROUP_FUNCTION,
 		[GROUP_FUNCTION] = GROUP_FILE,
 		[GROUP_FILE] = GROUP_TRACEBACK,
-		[GROUP_TRACEBACK] = GROUP_LINE,
+		[GROUP_TRACEBACK] = GROUP_THREAD,
+		[GROUP_THREAD] = GROUP_LINE,
 	};
 	struct live_settings set = live_ui_shown(ui)->set;
 
 	set.group_by = after[set.group_by];
+	if (set.group_by == GROUP_THREAD && !ui->threads)
+		set.group_by = after[set.group_by];
 	return apply(ui, &set);
 }
 

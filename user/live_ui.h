@@ -36,6 +36,7 @@ struct live_ui {
 	char message[256]; /* escaped; until the next key */
 	bool warn;	   /* it is a warning */
 	bool ascii;
+	bool threads; /* threads are known: rows can be grouped by them */
 	bool full; /* draw everything anew: the terminal may have been written over */
 };
 

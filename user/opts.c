@@ -24,6 +24,7 @@ enum {
 	OPT_VERSION,
 	OPT_PEAK,
 	OPT_TEMPORARY,
+	OPT_THREADS,
 };
 
 static const char short_options[] = ":p:d:i:n:R:f:o:vh";
@@ -43,6 +44,7 @@ static const struct option long_options[] = {
 	{"sample-interval", required_argument, NULL, 'R'},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"group-by", required_argument, NULL, OPT_GROUP_BY},
+	{"threads", no_argument, NULL, OPT_THREADS},
 	{"peak", no_argument, NULL, OPT_PEAK},
 	{"temporary", optional_argument, NULL, OPT_TEMPORARY},
 	{"format", required_argument, NULL, 'f'},
@@ -61,6 +63,7 @@ static const struct opts_choice group_by_choices[] = {
 	{"line", GROUP_LINE},
 	{"function", GROUP_FUNCTION},
 	{"file", GROUP_FILE},
+	{"thread", GROUP_THREAD},
 	{NULL, 0},
 };
 
@@ -106,7 +109,9 @@ static const char help_text[] =
 	"      --merge                  one report of all processes together\n"
 	"  -i, --interval TIME          refresh every TIME (default 2)\n"
 	"  -n, --top N                  rows of the table (default 20)\n"
-	"      --group-by WHAT          traceback, line, function or file (default line)\n"
+	"      --group-by WHAT          traceback, line, function, file or thread (default line)\n"
+	"      --threads                keep threads apart: each is the outermost caller of what\n"
+	"                               it allocated\n"
 	"      --peak                   what was live when most was, instead of what is now\n"
 	"      --temporary[=MS]         what was freed again within MS milliseconds (default 10)\n"
 	"  -f, --format FORMAT          text, json or, at the end, flamegraph: one HTML file for\n"
@@ -158,7 +163,9 @@ static const char run_help_text[] =
 	"The report:\n"
 	"      --merge                  one report of all processes together\n"
 	"  -n, --top N                  rows of the table (default 20)\n"
-	"      --group-by WHAT          traceback, line, function or file (default line)\n"
+	"      --group-by WHAT          traceback, line, function, file or thread (default line)\n"
+	"      --threads                keep threads apart: each is the outermost caller of what\n"
+	"                               it allocated\n"
 	"      --peak                   what was live when most was, instead of what is now\n"
 	"      --temporary[=MS]         what was freed again within MS milliseconds (default 10)\n"
 	"  -f, --format FORMAT          text or json (default text)\n"
@@ -220,6 +227,7 @@ static int set_choice(const char *name, const struct opts_choice *choices, struc
 		return err;
 	if (which == OPT_GROUP_BY) {
 		opts->group_by = (enum group_by)value;
+		opts->threads |= value == GROUP_THREAD;
 	} else if (which == OPT_COLLECTOR) {
 		opts->collector = (enum opts_collector)value;
 	} else {
@@ -265,6 +273,9 @@ static int set_option(int c, struct opts *opts)
 		return set_choice(name, collector_choices, opts, c);
 	case OPT_MAX_OVERHEAD:
 		return opts_value_percent(name, optarg, &opts->max_overhead);
+	case OPT_THREADS:
+		opts->threads = true;
+		return 0;
 	case OPT_PEAK:
 		opts->metric = METRIC_PEAK;
 		return 0;

@@ -17,6 +17,7 @@ struct opts {
 	double interval; /* seconds between refreshes */
 	size_t top;
 	enum group_by group_by;
+	bool threads;	    /* the thread is the outermost caller */
 	bool by_domain;	    /* see struct report; set by commands, not by an option */
 	bool json, flame;   /* -f; neither = text */
 	bool plain;	    /* no full screen */

@@ -36,11 +36,22 @@ static void preallocate(struct pyheaptrace_bpf *skel)
 	}
 }
 
-void probe_maps_size(struct pyheaptrace_bpf *skel, u64 interval, bool growth)
+/* Threads of a pool do the same: there are more stacks than places. */
+static void make_room_for_threads(struct pyheaptrace_bpf *skel)
+{
+	struct bpf_map *maps[] = {skel->maps.stacks, skel->maps.sites, skel->maps.lives};
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+		bpf_map__set_max_entries(maps[i], 2 * bpf_map__max_entries(maps[i]));
+}
+
+void probe_maps_size(struct pyheaptrace_bpf *skel, u64 interval, bool threads, bool growth)
 {
 	const char *forced = getenv("PHT_MAPS"); /* for tests: preallocated */
 
 	bpf_map__set_max_entries(skel->maps.live, live_entries(interval));
+	if (threads)
+		make_room_for_threads(skel);
 	if (!growth || (forced && !strcmp(forced, "preallocated")))
 		preallocate(skel);
 }

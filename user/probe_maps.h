@@ -9,7 +9,10 @@
 
 struct pyheaptrace_bpf;
 
-/* Call between open and load.  growth: this kernel lets maps take memory as they fill. */
-void probe_maps_size(struct pyheaptrace_bpf *skel, u64 interval, bool growth);
+/*
+ * Call between open and load.  threads: stacks are kept apart by thread; growth:
+ * this kernel lets maps take memory as they fill.
+ */
+void probe_maps_size(struct pyheaptrace_bpf *skel, u64 interval, bool threads, bool growth);
 
 #endif

@@ -101,8 +101,10 @@ int probes_open(const struct probes_config *config, struct probes **out)
 	probe_style_configure(probes->skel, probes->style);
 	probes->skel->rodata->cfg_seed = config->seed;
 	probes->skel->rodata->cfg_temporary_ns = config->temporary_ns;
+	probes->skel->rodata->cfg_threads = config->threads;
 	sampling_tables_fill(probes->skel->bss->log_table, probes->skel->bss->weight_table);
-	probe_maps_size(probes->skel, config->interval, config->host->map_growth);
+	probe_maps_size(probes->skel, config->interval, config->threads,
+			config->host->map_growth);
 	err = pyheaptrace_bpf__load(probes->skel);
 	if (err) {
 		log_error("the kernel refuses the BPF programs: %s (see pyheaptrace check, "

@@ -12,6 +12,7 @@ struct probes_config {
 	u64 seed;
 	u64 interval;	  /* sizes the live table */
 	u64 temporary_ns; /* a block that lived no longer was temporary */
+	bool threads;	  /* keep the stacks of different threads apart */
 	const struct host_features *host;
 };
 

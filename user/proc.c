@@ -198,17 +198,14 @@ int proc_read(pid_t pid, u64 addr, void *buf, size_t len)
 	return 0;
 }
 
-int proc_start_time(pid_t pid, u64 *ticks)
+/* Field 22 of a stat file, and where its comm ends. */
+static int parse_start_time(char *buf, u64 *ticks, char **comm_end)
 {
-	char buf[1024];
-	int err = proc_slurp(pid, "stat", buf, sizeof(buf));
 	char *p;
 	u64 value;
 
-	if (err)
-		return err;
 	/* comm is in parentheses and may itself hold spaces and parentheses. */
-	p = strrchr(buf, ')');
+	p = *comm_end = strrchr(buf, ')');
 	for (int field = 2; p && field < 22; field++) {
 		p = strchr(p, ' ');
 		if (p)
@@ -217,6 +214,30 @@ int proc_start_time(pid_t pid, u64 *ticks)
 	if (!p || sscanf(p, "%" SCNu64, &value) != 1)
 		return -EINVAL;
 	*ticks = value;
+	return 0;
+}
+
+int proc_start_time(pid_t pid, u64 *ticks)
+{
+	char buf[1024], *end;
+
+	return proc_slurp(pid, "stat", buf, sizeof(buf)) ?: parse_start_time(buf, ticks, &end);
+}
+
+int proc_thread(pid_t pid, u32 tid, u64 *ticks, char *comm, size_t len)
+{
+	char name[32], buf[1024], *end;
+	const char *start;
+	int err;
+
+	snprintf(name, sizeof(name), "task/%u/stat", tid);
+	err = proc_slurp(pid, name, buf, sizeof(buf)) ?: parse_start_time(buf, ticks, &end);
+	if (err)
+		return err;
+	start = strchr(buf, '(');
+	if (!start || start >= end)
+		return -EINVAL;
+	snprintf(comm, len, "%.*s", (int)(end - start - 1), start + 1);
 	return 0;
 }
 

@@ -13,7 +13,8 @@
 enum frame_kind {
 	FRAME_PYTHON,
 	FRAME_NATIVE,
-	FRAME_OTHER, /* "<no Python state>", "<name unreadable>" and the like */
+	FRAME_OTHER,  /* "<no Python state>", "<name unreadable>" and the like */
+	FRAME_THREAD, /* a thread as the outermost caller: see threads.h */
 };
 
 /* A resolved frame.  Strings are interned and outlive the report. */
@@ -103,7 +104,7 @@ struct report_process {
 	const char *end_reason; /* NULL: it runs */
 };
 
-enum group_by { GROUP_TRACEBACK, GROUP_LINE, GROUP_FUNCTION, GROUP_FILE };
+enum group_by { GROUP_TRACEBACK, GROUP_LINE, GROUP_FUNCTION, GROUP_FILE, GROUP_THREAD };
 
 struct symbolizer;
 

@@ -263,6 +263,7 @@ static struct object make_head(const struct report *r)
 		[GROUP_LINE] = "line",
 		[GROUP_FUNCTION] = "function",
 		[GROUP_FILE] = "file",
+		[GROUP_THREAD] = "thread",
 	};
 	struct object o = object_new();
 

@@ -189,6 +189,7 @@ static void print_head(const struct table *t, struct paint *p)
 		[GROUP_LINE] = "ALLOCATED AT",
 		[GROUP_FUNCTION] = "ALLOCATED IN",
 		[GROUP_FILE] = "ALLOCATED IN",
+		[GROUP_THREAD] = "ALLOCATED BY THREAD",
 	};
 	static const char *const metrics[] = {
 		[METRIC_LIVE] = "LIVE", [METRIC_PEAK] = "PEAK", [METRIC_TEMPORARY] = "TEMP"};

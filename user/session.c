@@ -176,6 +176,8 @@ static int make_report(struct session *s, const struct probes *probes, const str
 		return log_err_r(-ENOMEM, "out of memory");
 	resolve_missing(s, probes, d);
 	if (alive)
+		symbolizer_refresh(s->sym, &s->info);
+	if (alive)
 		proc_rss(s->info.pid, &s->rss);
 	pools_examine(probes, &s->info, alive, d, uses);
 	/* Where pools are counted their end is not seen: what is live is known only now. */

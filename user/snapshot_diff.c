@@ -192,8 +192,11 @@ int snapshot_diff(const struct snapshot *before, const struct snapshot *after,
 		  struct snap_diff *out)
 {
 	struct snap_groups gb = {0}, ga = {0};
-	int err = snapshot_group(before, stacks, view, &gb) ?:
-		  snapshot_group(after, stacks, view, &ga) ?:
+	struct snap_view in = *view;
+	int err;
+
+	in.threads_by_name = !same_run;
+	err = snapshot_group(before, stacks, &in, &gb) ?: snapshot_group(after, stacks, &in, &ga) ?:
 		  compare_groups(&gb, &ga, before, after, same_run, out);
 
 	snap_groups_free(&gb);

@@ -30,10 +30,15 @@ void snap_cache_free(struct snap_cache *cache)
 static int stack_of_row(const struct row *row, struct stacks *stacks, struct snap_cache *cache,
 			u32 *out)
 {
+	const struct frame *outer = row->nframes ? &row->frames[row->nframes - 1] : NULL;
 	u64 a = (uintptr_t)row->frames, b = (u64)row->nframes << 1 | row->truncated;
-	uintptr_t known = (uintptr_t)hashmap_get(&cache->stacks, a, b);
+	uintptr_t known;
 	int err;
 
+	/* A thread may be given another name. */
+	if (outer && outer->kind == FRAME_THREAD)
+		b = hashmap_mix(b, (uintptr_t)outer->function);
+	known = (uintptr_t)hashmap_get(&cache->stacks, a, b);
 	if (known) {
 		*out = known - 1;
 		return 0;

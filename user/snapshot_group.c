@@ -24,8 +24,16 @@ struct grouping {
 	struct snap_groups *out;
 };
 
-static void key_of(enum group_by by, const struct frame *f, u64 *a, u64 *b)
+/* by_name: threads of different runs, where ids say nothing. */
+static void key_of(enum group_by by, bool by_name, const struct frame *f, u64 *a, u64 *b)
 {
+	if (by == GROUP_THREAD) {
+		bool own = f->kind == FRAME_THREAD && !by_name;
+
+		*a = own ? (uintptr_t)f->file : 0;
+		*b = own ? 0 : (uintptr_t)f->function;
+		return;
+	}
 	*a = (uintptr_t)f->file;
 	*b = by == GROUP_FUNCTION ? (uintptr_t)f->function : by == GROUP_LINE ? (u32)f->line : 0;
 }
@@ -75,7 +83,8 @@ static int find_group(struct grouping *g, u32 stack, u32 *out)
 		return 0;
 	}
 	if (!whole)
-		key_of(g->view->group_by, stacks_frame(g->stacks, at), &a, &b);
+		key_of(g->view->group_by, g->view->threads_by_name,
+		       stacks_frame(g->stacks, at), &a, &b);
 	known = whole ? 0 : (uintptr_t)hashmap_get(&g->index, a, b);
 	if (known) {
 		*out = known - 1;
@@ -111,7 +120,9 @@ static void weigh(struct grouping *g, u32 group, u32 stack, u32 at, const struct
 /* Count a row (number, from 1) for every frame of its stack, or only the first. */
 static int count_row(struct grouping *g, const struct snap_row *row, u32 number)
 {
-	u32 at = row->stack, group;
+	u32 at = g->view->group_by == GROUP_THREAD ? stacks_outermost(g->stacks, row->stack)
+						   : row->stack;
+	u32 group;
 	bool again;
 
 	do {
@@ -158,7 +169,8 @@ int snapshot_group(const struct snapshot *s, const struct stacks *stacks,
 						  : stacks_frame_count(stacks);
 	int err;
 
-	if (view->group_by == GROUP_TRACEBACK && view->cumulative != SNAP_SELF)
+	if ((view->group_by == GROUP_TRACEBACK || view->group_by == GROUP_THREAD) &&
+	    view->cumulative != SNAP_SELF)
 		return -EINVAL;
 	g.group_of = calloc(n + 1, sizeof(*g.group_of));
 	err = g.group_of ? grow(&g) ?: count_rows(&g, s) : -ENOMEM;

@@ -253,6 +253,21 @@ const struct frame *stacks_frame(const struct stacks *s, u32 frame)
 	return &s->frames[frame];
 }
 
+u32 stacks_outermost(const struct stacks *s, u32 stack)
+{
+	while (stack >= STACK_FIRST && s->nodes[stack].parent >= STACK_FIRST)
+		stack = s->nodes[stack].parent;
+	return stack;
+}
+
+bool stacks_have_threads(const struct stacks *s)
+{
+	for (u32 i = 0; i < s->nframes; i++)
+		if (s->frames[i].kind == FRAME_THREAD)
+			return true;
+	return false;
+}
+
 u32 stacks_expand(const struct stacks *s, u32 stack, struct frame *out, u32 max)
 {
 	u32 n = 0;

@@ -47,6 +47,11 @@ bool stacks_truncated(const struct stacks *s, u32 stack);
 /* Strings live as long as the store; equal strings have one address. */
 const struct frame *stacks_frame(const struct stacks *s, u32 frame);
 
+/* The stack of its outermost frame alone. */
+u32 stacks_outermost(const struct stacks *s, u32 stack);
+/* Were stacks kept apart by thread? */
+bool stacks_have_threads(const struct stacks *s);
+
 /* The frames, innermost first, as many as fit; returns how many. */
 u32 stacks_expand(const struct stacks *s, u32 stack, struct frame *out, u32 max);
 

@@ -6,6 +6,7 @@
 #include "hashmap.h"
 #include "intern.h"
 #include "pycode.h"
+#include "threads.h"
 
 /* A code object as first seen; err tells why it has no names. */
 struct code_entry {
@@ -19,6 +20,7 @@ struct symbolizer {
 	struct hashmap codes;  /* (tgid and address, ident) -> struct code_entry */
 	struct hashmap stacks; /* stack id -> struct sym_stack */
 	struct sym_stack *lost;
+	struct threads *threads;
 	u64 code_gone, name_unreadable;
 };
 
@@ -30,16 +32,17 @@ static void code_entry_free(void *p)
 	free(e);
 }
 
-static struct sym_stack *one_frame(struct symbolizer *sym, const char *what)
+static struct frame note(struct symbolizer *sym, const char *what)
 {
-	struct sym_stack *s = calloc(1, sizeof(*s) + sizeof(s->frames[0]));
+	return (struct frame){intern(sym->names, what), intern(sym->names, ""), 0, FRAME_OTHER};
+}
 
-	if (!s)
-		return NULL;
-	s->nframes = 1;
-	s->frames[0] =
-		(struct frame){intern(sym->names, what), intern(sym->names, ""), 0, FRAME_OTHER};
-	return s;
+/* Room for n frames and a thread. */
+static struct sym_stack *stack_new(u32 n)
+{
+	struct sym_stack *s;
+
+	return calloc(1, sizeof(*s) + (n + 1) * sizeof(s->frames[0]));
 }
 
 struct symbolizer *symbolizer_new(void)
@@ -49,11 +52,15 @@ struct symbolizer *symbolizer_new(void)
 	if (!sym)
 		return NULL;
 	sym->names = intern_new();
-	sym->lost = sym->names ? one_frame(sym, "<stack lost>") : NULL;
-	if (!sym->lost) {
+	sym->lost = stack_new(1);
+	if (sym->names)
+		sym->threads = threads_new(sym->names);
+	if (!sym->lost || !sym->threads) {
 		symbolizer_free(sym);
 		return NULL;
 	}
+	sym->lost->nframes = 1;
+	sym->lost->frames[0] = note(sym, "<stack lost>");
 	return sym;
 }
 
@@ -64,6 +71,7 @@ void symbolizer_free(struct symbolizer *sym)
 	hashmap_clear(&sym->codes, code_entry_free);
 	hashmap_clear(&sym->stacks, free);
 	free(sym->lost);
+	threads_free(sym->threads);
 	intern_free(sym->names);
 	free(sym);
 }
@@ -151,10 +159,20 @@ static bool resolve(struct symbolizer *sym, const struct pyinfo *info, const str
 		sym->code_gone++;
 	else
 		sym->name_unreadable++;
-	*out = (struct frame){
-		intern(sym->names, e && e->err == -EAGAIN ? "<code freed>" : "<name unreadable>"),
-		intern(sym->names, ""), 0, FRAME_OTHER};
+	*out = note(sym, e && e->err == -EAGAIN ? "<code freed>" : "<name unreadable>");
 	return true;
+}
+
+static int add_thread(struct symbolizer *sym, const struct pyinfo *info,
+		      const struct pht_stack_thread *seen, struct sym_stack *s)
+{
+	bool python = threads_is_bootstrap(&s->frames[s->nframes - 1]);
+
+	s->thread = threads_frame(sym->threads, info, seen, python);
+	if (!s->thread)
+		return -ENOMEM;
+	s->frames[s->nframes++] = *s->thread;
+	return 0;
 }
 
 const struct sym_stack *symbolize_stack(struct symbolizer *sym, const struct pyinfo *info,
@@ -165,26 +183,35 @@ const struct sym_stack *symbolize_stack(struct symbolizer *sym, const struct pyi
 
 	if (s)
 		return s;
-	s = calloc(1, sizeof(*s) + n * sizeof(s->frames[0]));
+	s = stack_new(n ? n : 1);
 	if (!s)
 		return NULL;
 	for (u32 i = 0; i < n; i++)
 		if (resolve(sym, info, &stack->frames[i], &s->frames[s->nframes]))
 			s->nframes++;
 	s->truncated = stack->flags & (PHT_STACK_TRUNCATED | PHT_STACK_UNREADABLE);
-	if (!s->nframes) {
-		free(s);
-		s = one_frame(sym, stack->flags & PHT_STACK_NO_PYTHON
-					   ? "<thread without Python state>"
-					   : "<no Python frames>");
-		if (!s)
-			return NULL;
-	}
-	if (hashmap_put(&sym->stacks, stack_id, 0, s)) {
+	if (!s->nframes)
+		s->frames[s->nframes++] = note(sym, stack->flags & PHT_STACK_NO_PYTHON
+							    ? "<thread without Python state>"
+							    : "<no Python frames>");
+	if ((stack->thread.known && add_thread(sym, info, &stack->thread, s)) ||
+	    hashmap_put(&sym->stacks, stack_id, 0, s)) {
 		free(s);
 		return NULL;
 	}
 	return s;
+}
+
+void symbolizer_refresh(struct symbolizer *sym, const struct pyinfo *info)
+{
+	if (!threads_refresh(sym->threads, info))
+		return;
+	for (size_t i = 0; i < sym->stacks.cap; i++) {
+		struct sym_stack *s = sym->stacks.slots[i].value;
+
+		if (s && s->thread)
+			s->frames[s->nframes - 1] = *s->thread;
+	}
 }
 
 const struct sym_stack *symbolizer_get(const struct symbolizer *sym, u64 stack_id)

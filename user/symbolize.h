@@ -17,6 +17,7 @@ struct symbolizer; /* opaque */
 struct sym_stack {
 	u32 nframes; /* at least 1 */
 	bool truncated;
+	const struct frame *thread; /* what the last frame repeats, or NULL: see threads.h */
 	struct frame frames[];
 };
 
@@ -29,6 +30,8 @@ void symbolize_code(struct symbolizer *sym, const struct pyinfo *info,
 /* Resolve a stack of process info unless it is known already; NULL on no memory. */
 const struct sym_stack *symbolize_stack(struct symbolizer *sym, const struct pyinfo *info,
 					u64 stack_id, const struct pht_stack *stack);
+/* Where stacks are kept apart by thread: look whether threads are called something else now. */
+void symbolizer_refresh(struct symbolizer *sym, const struct pyinfo *info);
 /* A resolved stack, or NULL. */
 const struct sym_stack *symbolizer_get(const struct symbolizer *sym, u64 stack_id);
 /* What stands for a stack that was lost. */

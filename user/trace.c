@@ -460,6 +460,7 @@ static int run(struct trace *t)
 		.seed = t->opts->seed,
 		.interval = t->opts->sample_interval,
 		.temporary_ns = (u64)(t->opts->temporary * 1e9),
+		.threads = t->opts->threads,
 		.host = &host,
 	};
 	int err;

@@ -47,6 +47,7 @@ struct pt_regs {
 #define PT_REGS_RET(ctx)   ((ctx)->ret) /* only where a register has it */
 
 struct task_struct {
+	__u64 start_boottime;
 	struct {
 		unsigned long fsbase;
 		struct {
@@ -87,6 +88,7 @@ static struct {
 	__u64 id;  /* tgid << 32 | tid */
 	__u64 now; /* each look at the clock takes 1 ns */
 	struct task_struct task;
+	char comm[16];
 	struct shim_map maps[SHIM_MAPS];
 	struct shim_region regions[SHIM_REGIONS];
 	size_t nregions;
@@ -344,6 +346,14 @@ static inline __u64 bpf_get_current_pid_tgid(void)
 static inline __u64 bpf_get_current_task(void)
 {
 	return (__u64)&shim.task;
+}
+
+static inline long bpf_get_current_comm(void *buf, __u32 size)
+{
+	if (size != sizeof(shim.comm))
+		abort();
+	memcpy(buf, shim.comm, size);
+	return 0;
 }
 
 static inline __u64 bpf_ktime_get_ns(void)

@@ -93,11 +93,11 @@ static void test_maps_that_grow(void **state)
 	struct pyheaptrace_bpf *skel = pyheaptrace_bpf__open();
 
 	assert_non_null(skel);
-	probe_maps_size(skel, 512 * 1024, true);
+	probe_maps_size(skel, 512 * 1024, false, true);
 	assert_true(grows(skel->maps.live) && grows(skel->maps.threads));
 	assert_true(grows(skel->maps.stacks) && grows(skel->maps.sites));
 	assert_int_equal(bpf_map__max_entries(skel->maps.live), 256 * 1024);
-	probe_maps_size(skel, 1, true);
+	probe_maps_size(skel, 1, false, true);
 	assert_int_equal(bpf_map__max_entries(skel->maps.live), 4 * 1024 * 1024);
 	pyheaptrace_bpf__destroy(skel);
 }
@@ -109,7 +109,7 @@ static void test_maps_that_cannot(void **state)
 	struct bpf_map *map;
 
 	assert_non_null(skel);
-	probe_maps_size(skel, 1, false);
+	probe_maps_size(skel, 1, false, false);
 	bpf_object__for_each_map(map, skel->obj)
 	{
 		if (grows(map))
