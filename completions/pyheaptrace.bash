@@ -25,8 +25,8 @@ _pyheaptrace()
 	:-o|:--output|pymalloc:--diff|pymalloc:-o|pymalloc:--output|rss:-o|rss:--output|census:--diff|census:-o|census:--output|record:-o|record:--output|diff:-o|diff:--output|report:-o|report:--output|leaks:-o|leaks:--output|run:-o|run:--output)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return ;;
-	:--group-by|diff:--group-by|report:--group-by|leaks:--group-by|run:--group-by)
-		COMPREPLY=($(compgen -W "traceback line function file" -- "$cur"))
+	:--group-by|diff:--group-by|report:--group-by|run:--group-by)
+		COMPREPLY=($(compgen -W "traceback line function file thread" -- "$cur"))
 		return ;;
 	:-f|:--format|diff:-f|diff:--format|report:-f|report:--format|run:-f|run:--format)
 		COMPREPLY=($(compgen -W "text json flamegraph" -- "$cur"))
@@ -52,6 +52,9 @@ _pyheaptrace()
 	export:--to)
 		COMPREPLY=($(compgen -W "pprof speedscope folded folded-allocated csv json tracemalloc" -- "$cur"))
 		return ;;
+	leaks:--group-by)
+		COMPREPLY=($(compgen -W "traceback line function file" -- "$cur"))
+		return ;;
 	:--comm|:--cgroup|:-d|:--duration|:-i|:--interval|:-n|:--top|:-R|:--sample-interval|:--seed|:--max-overhead|pymalloc:--every|pymalloc:-n|pymalloc:--count|rss:-n|rss:--top|census:-n|census:--top|census:--referrers|census:--every|census:--count|record:-d|record:--duration|record:--every|record:-R|record:--sample-interval|record:--temporary|record:--seed|record:--max-overhead|diff:--from|diff:--to|diff:--include|diff:--exclude|diff:--domain|diff:-n|diff:--top|report:--at|report:--include|report:--exclude|report:--domain|report:-n|report:--top|export:--at|export:--include|export:--exclude|export:--domain|export:-o|export:--output|leaks:--for|leaks:-i|leaks:--interval|leaks:--older-than|leaks:-n|leaks:--top|leaks:-R|leaks:--sample-interval|leaks:--seed|leaks:--max-overhead|run:-d|run:--duration|run:-n|run:--top|run:-R|run:--sample-interval|run:--seed|run:--max-overhead)
 		return ;;
 	esac
@@ -63,7 +66,7 @@ _pyheaptrace()
 	census)
 		COMPREPLY=($(compgen -W "-p --pid -n --top -a --all --referrers --freeze --every --count --diff -f --format -o --output -v --verbose -h --help" -- "$cur")) ;;
 	record)
-		COMPREPLY=($(compgen -W "-p --pid -o --output -d --duration --every -R --sample-interval --temporary --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
+		COMPREPLY=($(compgen -W "-p --pid -o --output -d --duration --every -R --sample-interval --threads --temporary --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
 	diff)
 		COMPREPLY=($(compgen -W "--from --to --group-by --cumulative --include --exclude --all-frames --domain -n --top --sort -f --format -o --output -v --verbose -h --help" -- "$cur")) ;;
 	report)
@@ -73,10 +76,10 @@ _pyheaptrace()
 	leaks)
 		COMPREPLY=($(compgen -W "-p --pid --for -i --interval --older-than --group-by -n --top -f --format -o --output -R --sample-interval --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
 	run)
-		COMPREPLY=($(compgen -W "--follow -d --duration --merge -n --top --group-by --peak --temporary -f --format -o --output -R --sample-interval --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
+		COMPREPLY=($(compgen -W "--follow -d --duration --merge -n --top --group-by --threads --peak --temporary -f --format -o --output -R --sample-interval --seed --collector --max-overhead -v --verbose -h --help" -- "$cur")) ;;
 	check) ;;
 	*)
-		COMPREPLY=($(compgen -W "pymalloc rss census record diff report export leaks run check -p --pid --comm --cgroup --all --follow -d --duration --merge -i --interval -n --top --group-by --peak --temporary -f --format -o --output --plain -R --sample-interval --seed --collector --max-overhead -v --verbose --version -h --help" -- "$cur")) ;;
+		COMPREPLY=($(compgen -W "pymalloc rss census record diff report export leaks run check -p --pid --comm --cgroup --all --follow -d --duration --merge -i --interval -n --top --group-by --threads --peak --temporary -f --format -o --output --plain -R --sample-interval --seed --collector --max-overhead -v --verbose --version -h --help" -- "$cur")) ;;
 	esac
 	# Commands that take files.
 	[ "${#COMPREPLY[@]}" -gt 0 ] || case $command in check | "") ;; *) COMPREPLY=($(compgen -f -- "$cur")) ;; esac

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/integration" || exit 1
 python=${PHT_TEST_PYTHON:-/usr/bin/python3}
 # Not by default: leaks and stacks for their length, tramp_hooks because it installs memray.
 here="cli errors exact leak tramp tramp_exact coverage company ownstack"
-beside="docs pymalloc census rss record flame live lives run follow builds matrix"
+beside="docs pymalloc census rss record flame live lives threads run follow builds matrix"
 # What they look at belongs to the whole machine.
 alone="survive kill attach_cycles"
 

@@ -13,7 +13,7 @@ static const struct {
 	{"Esc", "back; drop the filter"},
 	{"s S  or  > <", "sort by the next, the previous column"},
 	{"r", "reverse the order"},
-	{"g", "group by line, function, file, traceback"},
+	{"g", "group by line, function, file, traceback; thread, with --threads"},
 	{"/", "filter: part of a function's or file's name, or a pattern with * ?"},
 	{"p  or  Space", "pause the display, go on; sampling never stops"},
 	{"b", "mark a baseline: the column SINCE shows the growth from there"},
