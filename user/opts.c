@@ -237,6 +237,15 @@ static int set_choice(const char *name, const struct opts_choice *choices, struc
 	return 0;
 }
 
+/* What the live columns show is one thing. */
+static int set_metric(enum report_metric metric, struct opts *opts)
+{
+	if (opts->metric != METRIC_LIVE && opts->metric != metric)
+		return log_err_r(-EINVAL, "--peak, --temporary: one of the two (see --help)");
+	opts->metric = metric;
+	return 0;
+}
+
 static int set_output(const char *name, struct opts *opts)
 {
 	if (!*optarg)
@@ -277,11 +286,11 @@ static int set_option(int c, struct opts *opts)
 		opts->threads = true;
 		return 0;
 	case OPT_PEAK:
-		opts->metric = METRIC_PEAK;
-		return 0;
+		return set_metric(METRIC_PEAK, opts);
 	case OPT_TEMPORARY:
-		opts->metric = METRIC_TEMPORARY;
-		return optarg ? opts_value_milliseconds(name, optarg, &opts->temporary) : 0;
+		if (optarg && opts_value_milliseconds(name, optarg, &opts->temporary))
+			return -EINVAL;
+		return set_metric(METRIC_TEMPORARY, opts);
 	case 'o':
 		return set_output(name, opts);
 	case OPT_PLAIN:

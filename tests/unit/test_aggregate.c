@@ -132,6 +132,37 @@ static void assert_close(double got, double want)
 		fail_msg("%.12g is not %.12g", got, want);
 }
 
+/* Rows are threads: the outermost frames, each alone; a new name leaves the row the same. */
+static void test_threads(void **state)
+{
+	static const char name[] = "worker", id1[] = "tid 1", id2[] = "tid 2";
+	struct frame *thread;
+
+	(void)state;
+	for (int i = 1; i <= 3; i++)
+		w.sym.stacks[i]->frames[1] =
+			(struct frame){name, i == 3 ? id2 : id1, 0, FRAME_THREAD};
+	add_block(1, 100);
+	add_block(2, 200);
+	add_block(3, 1000);
+	run(GROUP_THREAD);
+	assert_int_equal(w.r.nrows, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(w.r.rows[i].nframes, 1);
+		assert_ptr_equal(w.r.rows[i].frames[0].file, i ? id1 : id2);
+		assert_close(w.r.rows[i].live_bytes.value, i ? 300 : 1000);
+		assert_close(w.r.rows[i].growth_bytes, i ? 300 : 1000);
+	}
+	thread = &w.sym.stacks[3]->frames[1];
+	thread->function = fn_g;
+	add_block(3, 50);
+	run(GROUP_THREAD);
+	assert_int_equal(w.r.nrows, 2);
+	assert_ptr_equal(w.r.rows[0].frames[0].function, fn_g);
+	assert_close(w.r.rows[0].live_bytes.value, 1050);
+	assert_close(w.r.rows[0].growth_bytes, 50);
+}
+
 static void test_nothing(void **state)
 {
 	(void)state;
@@ -453,6 +484,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_grouping, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_near_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sorting, setup, teardown),

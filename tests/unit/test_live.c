@@ -171,6 +171,12 @@ static void grouping(void **state)
 	keys(f, "g");
 	assert_int_equal(f->m->set.group_by, GROUP_LINE);
 	assert_int_equal(f->m->list.n, 4);
+	/* By thread only where threads are known. */
+	f->ui.threads = true;
+	keys(f, "gggg");
+	assert_int_equal(f->m->set.group_by, GROUP_THREAD);
+	keys(f, "g");
+	assert_int_equal(f->m->set.group_by, GROUP_LINE);
 }
 
 static void filters_match(void **state)

@@ -135,16 +135,28 @@ static void test_choices(void **state)
 	static const char *const groups[] = {"traceback", "line", "function", "file"};
 	static const char *const collectors[] = {"auto", "trampoline", "probe", "growth"};
 
+	struct result r = PARSE("-p1", "--group-by", "thread");
+
+	assert_int_equal(r.ret, 0);
+	assert_int_equal(r.opts.group_by, GROUP_THREAD);
+	assert_true(r.opts.threads);
+	done(&r);
+	r = PARSE("-p1", "--threads");
+	assert_int_equal(r.ret, 0);
+	assert_int_equal(r.opts.group_by, GROUP_LINE);
+	assert_true(r.opts.threads);
+	done(&r);
 	for (int i = 0; i < 4; i++) {
-		struct result r =
-			PARSE("-p1", "--group-by", groups[i], "--collector", collectors[i]);
+		r = PARSE("-p1", "--group-by", groups[i], "--collector", collectors[i]);
 
 		assert_int_equal(r.ret, 0);
 		assert_int_equal(r.opts.group_by, i);
+		assert_false(r.opts.threads);
 		assert_int_equal(r.opts.collector, i);
 		done(&r);
 	}
-	BAD("--group-by", "lines", "\"lines\" is not one of traceback, line, function, file");
+	BAD("--group-by", "lines",
+	    "\"lines\" is not one of traceback, line, function, file, thread");
 	BAD("--collector", "", "not one of auto, trampoline, probe, growth");
 	BAD("-f", "JSON", "--format: \"JSON\" is not one of text, json");
 }
@@ -263,6 +275,8 @@ static void test_bad_numbers(void **state)
 	REFUSED("out of range", "-p", "1", "--temporary=0");
 	REFUSED("out of range", "-p", "1", "--temporary=3600001");
 	REFUSED("takes no value", "-p", "1", "--peak=5");
+	REFUSED("--peak, --temporary: one of the two", "-p", "1", "--peak", "--temporary");
+	REFUSED("--peak, --temporary: one of the two", "-p", "1", "--temporary=5", "--peak");
 	BAD("--max-overhead", "", "empty");
 	BAD("--max-overhead", "0", "out of range");
 	BAD("--max-overhead", "-5", "negative");

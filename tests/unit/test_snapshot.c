@@ -182,6 +182,52 @@ static void grouping(void **state)
 	stacks_free(h.stacks);
 }
 
+/* Threads of one name, one thread with two names, and a stack that is nobody's. */
+static void by_thread(void **state)
+{
+	static const struct frame one = {"worker", "tid 11", 0, FRAME_THREAD};
+	static const struct frame two = {"worker", "tid 12", 0, FRAME_THREAD};
+	static const struct frame renamed = {"waiter", "tid 12", 0, FRAME_THREAD};
+	static const struct frame lost = {"<stack lost>", "", 0, FRAME_OTHER};
+	struct snap_view view = {.group_by = GROUP_THREAD};
+	struct heap h = {.stacks = stacks_new(), .s.sample_interval = 1};
+	struct snap_groups g;
+
+	(void)state;
+	h.s.rows = h.rows;
+	assert_false(stacks_have_threads(h.stacks));
+	add_blocks(&h, stack(h.stacks, (const struct frame[]){leaf, helper, one}, 3, false),
+		   PHT_DOM_LIBC, 1000, 1);
+	add_blocks(&h, stack(h.stacks, (const struct frame[]){leaf, one}, 2, true), PHT_DOM_LIBC,
+		   1000, 2);
+	add_blocks(&h, stack(h.stacks, (const struct frame[]){leaf, two}, 2, false), PHT_DOM_LIBC,
+		   1000, 4);
+	add_blocks(&h, stack(h.stacks, (const struct frame[]){leaf, renamed}, 2, false),
+		   PHT_DOM_LIBC, 1000, 8);
+	add_blocks(&h, stack(h.stacks, &lost, 1, false), PHT_DOM_LIBC, 1000, 16);
+	assert_true(stacks_have_threads(h.stacks));
+	group(&h, &view, &g);
+	assert_int_equal(g.n, 3);
+	assert_true(find_group(&h, &g, "tid 11", 0, "worker")->sum.live.bytes == 3000);
+	assert_true(find_group(&h, &g, "tid 12", 0, "waiter")->sum.live.bytes == 12000);
+	assert_true(find_group(&h, &g, "", 0, "<stack lost>")->sum.live.bytes == 16000);
+	assert_true(g.total.live.bytes == 31000);
+	/* A row names the thread, whatever it allocated first. */
+	for (size_t i = 0; i < g.n; i++)
+		assert_int_equal(stacks_depth(h.stacks, g.groups[i].stack), 1);
+	snap_groups_free(&g);
+	/* Ids of another run say nothing. */
+	view.threads_by_name = true;
+	group(&h, &view, &g);
+	assert_int_equal(g.n, 3);
+	assert_true(find_group(&h, &g, "tid 12", 0, "worker")->sum.live.bytes == 7000);
+	assert_true(find_group(&h, &g, "tid 12", 0, "waiter")->sum.live.bytes == 8000);
+	snap_groups_free(&g);
+	view.cumulative = SNAP_CUMULATIVE;
+	assert_int_equal(snapshot_group(&h.s, h.stacks, &view, &g), -EINVAL);
+	stacks_free(h.stacks);
+}
+
 static void cumulative(void **state)
 {
 	struct snap_view view = {.group_by = GROUP_LINE, .cumulative = SNAP_CUMULATIVE};
@@ -319,6 +365,7 @@ int main(void)
 		cmocka_unit_test(a_hundred_thousand_stacks),
 		cmocka_unit_test(a_report_becomes_a_snapshot),
 		cmocka_unit_test(grouping),
+		cmocka_unit_test(by_thread),
 		cmocka_unit_test(cumulative),
 		cmocka_unit_test(filtering),
 		cmocka_unit_test(sorting),
