@@ -46,8 +46,17 @@ struct pt_regs {
 #define PT_REGS_IP(ctx)	   ((ctx)->ip)
 #define PT_REGS_RET(ctx)   ((ctx)->ret) /* only where a register has it */
 
+struct mm_struct;
+struct signal_struct {
+	struct {
+		int counter;
+	} live;
+};
 struct task_struct {
 	__u64 start_boottime;
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+	int pid, tgid;
 	struct {
 		unsigned long fsbase;
 		struct {
@@ -55,7 +64,10 @@ struct task_struct {
 		} uw;
 	} thread;
 };
-#define BPF_CORE_READ(src, field) ((src)->field)
+#define SHIM_READ2(src, field)		((src)->field)
+#define SHIM_READ3(src, field, more)	((src)->field->more)
+#define SHIM_READ(_1, _2, _3, name, ...) name
+#define BPF_CORE_READ(...)		 SHIM_READ(__VA_ARGS__, SHIM_READ3, SHIM_READ2, )(__VA_ARGS__)
 
 #define SHIM_MAPS    16
 #define SHIM_BUCKETS 1024
@@ -100,6 +112,8 @@ static struct {
 	size_t nrecords, max_records, submitted;
 	const void *refuse_update; /* this map is out of memory */
 	void (*before_update)(const void *map_id);
+	long signal_error; /* what sending a signal comes to */
+	int signals;	   /* that were sent */
 } shim;
 
 static inline void shim_elem_free(struct shim_elem *e)
@@ -346,6 +360,13 @@ static inline __u64 bpf_get_current_pid_tgid(void)
 static inline __u64 bpf_get_current_task(void)
 {
 	return (__u64)&shim.task;
+}
+
+static inline long bpf_send_signal(__u32 signal)
+{
+	(void)signal;
+	shim.signals += !shim.signal_error;
+	return shim.signal_error;
 }
 
 static inline long bpf_get_current_comm(void *buf, __u32 size)
