@@ -25,6 +25,13 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 	return err;
 }
 
+static void tick(struct session *s, struct probes *probes)
+{
+	if (s->forked)
+		probes_leave_children(probes, s->state);
+	s->forked = false;
+}
+
 static void detach(struct session *s, struct probes *probes, bool alive)
 {
 	(void)alive;
@@ -34,5 +41,6 @@ static void detach(struct session *s, struct probes *probes, bool alive)
 const struct collector collector_probe = {
 	.name = "probe",
 	.attach = attach,
+	.tick = tick,
 	.detach = detach,
 };

@@ -11,6 +11,7 @@
 #include "bpfsys.h"
 #include "later.h"
 #include "log.h"
+#include "probe_children.h"
 #include "probe_maps.h"
 #include "probe_style.h"
 #include "pyheaptrace.skel.h"
@@ -30,7 +31,15 @@ struct probes_links {
 	size_t nfds;
 	struct bpf_link *perf[2 * PLAN_MAX_PROBES];
 	size_t nperf;
-	struct bpf_link *sites[2]; /* the trampoline's: alloc, free */
+	struct bpf_link *sites[2];   /* the trampoline's: alloc, free */
+	struct probe_places *places; /* of what children keep; or NULL */
+};
+
+/* Traps to be taken out of children. */
+struct sweep {
+	struct probe_places *places;
+	int prog_fd;
+	u32 type;
 };
 
 static const char *const func_names[PHT_FN_NR] = {
@@ -103,8 +112,7 @@ int probes_open(const struct probes_config *config, struct probes **out)
 	probes->skel->rodata->cfg_temporary_ns = config->temporary_ns;
 	probes->skel->rodata->cfg_threads = config->threads;
 	sampling_tables_fill(probes->skel->bss->log_table, probes->skel->bss->weight_table);
-	probe_maps_size(probes->skel, config->interval, config->threads,
-			config->host->map_growth);
+	probe_maps_size(probes->skel, config->interval, config->threads, config->host->map_growth);
 	err = pyheaptrace_bpf__load(probes->skel);
 	if (err) {
 		log_error("the kernel refuses the BPF programs: %s (see pyheaptrace check, "
@@ -218,6 +226,7 @@ static int attach_all(struct probes *probes, struct probes_links *links, pid_t p
 	if (probes->style == STYLE_SESSION || probes->style == STYLE_MULTI) {
 		for (int object = 0; object < (int)ARRAY_SIZE(plan->fds) && !err; object++)
 			err = attach_object(probes, links, pid, plan, object);
+		links->places = probe_places_new(plan);
 		return err;
 	}
 	for (size_t i = 0; i < plan->nprobes && !err; i++) {
@@ -290,6 +299,7 @@ static void remove_probes(void *arg)
 		close(links->fds[i]);
 	for (size_t i = 0; i < links->nperf; i++)
 		bpf_link__destroy(links->perf[i]);
+	probe_places_free(links->places);
 	free(links);
 }
 
@@ -354,6 +364,33 @@ void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
 	bpf_map_delete_elem(probes_map_fd(probes, MAP_PROCS), &key);
 	if (links)
 		later_do(probes->later, remove_probes, links);
+}
+
+static void sweep(void *arg)
+{
+	struct sweep *s = arg;
+
+	probe_places_sweep(s->places, s->prog_fd, s->type);
+	probe_places_free(s->places);
+	free(s);
+}
+
+void probes_leave_children(struct probes *probes, const struct probes_links *links)
+{
+	bool session = probes->style == STYLE_SESSION;
+	struct sweep *s = links->places ? calloc(1, sizeof(*s)) : NULL;
+
+	if (!s)
+		return;
+	s->places = probe_places_copy(links->places);
+	if (!s->places) {
+		free(s);
+		return;
+	}
+	s->prog_fd = bpf_program__fd(session ? probes->skel->progs.session_any
+					     : probes->skel->progs.cookie_enter);
+	s->type = session ? PHT_BPF_TRACE_UPROBE_SESSION : PHT_BPF_TRACE_UPROBE_MULTI;
+	later_do(probes->later, sweep, s);
 }
 
 int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out)

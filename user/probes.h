@@ -50,6 +50,13 @@ int probes_attach_faults(struct probes *probes, pid_t pid, const struct pht_proc
  */
 void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links);
 
+/*
+ * The process has forked: take its probes' traps out of children that are not
+ * traced themselves, in the background.  Where the kernel does so by itself
+ * nothing is done.
+ */
+void probes_leave_children(struct probes *probes, const struct probes_links *links);
+
 /* A probe on a function of our own at its run-time address.  Detach with pid 0. */
 int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out);
 /* The programs for events of followed processes (breakpoint.h). */

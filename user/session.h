@@ -32,6 +32,7 @@ struct session {
 	const char *end_reason; /* why tracing ended by itself, or NULL */
 	u64 rss;		/* last seen */
 	struct report *last;	/* owned; the report that stays when the tables are emptied of it */
+	bool forked;		/* since the collector looked */
 	bool metric_missed;	/* said that what is to be shown is not known */
 };
 

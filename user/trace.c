@@ -26,11 +26,20 @@ struct session *trace_session_of(struct trace *t, u32 tgid)
 	return NULL;
 }
 
+/* Of a child that was stopped at its birth the parent is not told. */
+static void note_fork(struct trace *t, struct session *parent)
+{
+	for (size_t i = 0; i < t->nsessions; i++)
+		t->sessions[i].forked |= !parent || parent == &t->sessions[i];
+}
+
 static void on_event(void *ctx, const struct pht_event *ev)
 {
 	struct trace *t = ctx;
 	struct session *s = trace_session_of(t, ev->tgid);
 
+	if (ev->type == PHT_EV_FORK || ev->type == PHT_EV_BORN)
+		note_fork(t, s);
 	if (t->fleet && fleet_wants(ev)) {
 		fleet_on_event(t->fleet, ev);
 		return;

@@ -192,6 +192,23 @@ def half_pages(pid):
     return found
 
 
+def traps_in(pid):
+    """Bytes of libc's code that are not those of its file: breakpoints, or what became of them."""
+    changed = 0
+    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb", 0) as memory:
+        for line in maps:
+            span, access, offset, _, _, *path = line.split()
+            if "x" not in access or not path or "/libc" not in path[0]:
+                continue
+            start, end = (int(n, 16) for n in span.split("-"))
+            with open("/proc/%d/map_files/%s" % (pid, span), "rb") as f:
+                f.seek(int(offset, 16))
+                as_filed = f.read(end - start)
+            memory.seek(start)
+            changed += sum(a != b for a, b in zip(as_filed, memory.read(end - start)))
+    return changed
+
+
 def page_descriptors(pid):
     """Those of a page's file: open for a moment, while the page is being made."""
     found = 0

@@ -129,6 +129,27 @@ class Attached(FollowTest):
         self.assertEqual(len(reports), 1 + WORKERS)
         self.check_workers(reports, pids, unseen=2)
 
+    def test_children_that_nobody_traces_pay_nothing(self):
+        """A child has a copy of the traps; they are taken out again, and the parent's stay."""
+        target = self.target(harness.one_interpreter(), "fleet.py", "line", "crew", "2", str(EACH),
+                             "exit", "0")
+        self.assertEqual(target.read_line(), "line")
+        self.assertEqual(harness.traps_in(target.pid), 0)
+        tracer = self.tracer("-p", target.pid, "--collector=probe", *ALL)
+        tracer.wait_attached(target.pid)
+        had = harness.traps_in(target.pid)
+        self.assertGreater(had, 5)
+        target.tell("")
+        pids = [int(pid) for pid in target.read_line().split()[1:]]
+        for pid in pids:
+            harness.wait_until("the traps to go", lambda: harness.traps_in(pid) == 0)
+        self.assertEqual(harness.traps_in(target.pid), had)
+        target.tell("")
+        self.assertEqual(target.read_line().split()[0], "ready")
+        target.tell("")
+        self.assertEqual(tracer.wait(), 0, tracer.stderr())
+        self.assertEqual(target.child.wait(harness.DEADLINE), 0)
+
 
 class Chosen(FollowTest):
     def named(self, name, *words):
