@@ -23,11 +23,39 @@ static __always_inline void follow_stop(struct pht_follow *f)
  * A process ends with the last of its threads.  The first one may go before: of
  * its own will, or because another one executes a program and takes its place.
  */
-static __always_inline void on_follow_exit(__u32 tgid)
+static __always_inline bool is_last_thread(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
-	if (!BPF_CORE_READ(task, signal, live.counter))
+	return !BPF_CORE_READ(task, signal, live.counter);
+}
+
+#define GROUP_EXIT 4u /* SIGNAL_GROUP_EXIT */
+
+/* Or is this thread made to end because all of them are, or because one executes a program? */
+static __always_inline bool ends_by_itself(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct signal_struct *signal = BPF_CORE_READ(task, signal);
+	struct signal_struct___old *old = (struct signal_struct___old *)signal;
+
+	if (BPF_CORE_READ(signal, flags) & GROUP_EXIT)
+		return false;
+	if (bpf_core_field_exists(signal->group_exec_task))
+		return !BPF_CORE_READ(signal, group_exec_task);
+	return !BPF_CORE_READ(old, group_exit_task);
+}
+
+/* The thread that a traced process's probes hang on goes, and others stay. */
+static __always_inline void on_anchor_exit(__u64 id, const struct pht_proc *proc)
+{
+	if (proc->anchor == (__u32)id && !is_last_thread() && ends_by_itself())
+		event_send(PHT_EV_ANCHOR, id >> 32, (__u32)id);
+}
+
+static __always_inline void on_follow_exit(__u32 tgid)
+{
+	if (is_last_thread())
 		bpf_map_delete_elem(&follow, &tgid);
 }
 

@@ -116,8 +116,11 @@ SEC("raw_tp/sched_process_exit")
 int process_exit(void *ctx __attribute__((unused)))
 {
 	__u64 id = bpf_get_current_pid_tgid();
+	struct pht_proc *proc = traced(id >> 32);
 
 	bpf_map_delete_elem(&threads, &id);
+	if (proc)
+		on_anchor_exit(id, proc);
 	on_follow_exit(id >> 32);
 	return 0;
 }

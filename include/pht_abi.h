@@ -73,6 +73,7 @@ enum pht_domain {
 	X(no_python_state, "samples from threads without Python state")                            \
 	X(set_full, "sampled blocks not tracked: address set in the target full")                  \
 	X(table_gap, "times that another hook had taken our place in the allocator tables")        \
+	X(anchor_gap, "times that probes had to be placed anew: a thread that they hung on ended") \
 	X(pending_stale, "calls whose return was never seen")                                      \
 	X(pending_overflow, "calls nested too deeply to follow")                                   \
 	X(arg_unreadable, "results that could not be read from the target")                        \
@@ -227,6 +228,7 @@ enum pht_event_type {
 	PHT_EV_ENTRY,	  /* a followed process is at its program's entry point */
 	PHT_EV_READY,	  /* its interpreter has been initialised */
 	PHT_EV_FINI,	  /* its interpreter begins to shut down */
+	PHT_EV_ANCHOR,	  /* the thread that probes were placed for has ended; value: its id */
 };
 
 struct pht_event {
@@ -298,6 +300,7 @@ struct pht_proc {
 	__u32 always_return; /* 1 << enum pht_func: PHT_COOKIE_ALWAYS where there are no cookies */
 	__u32 pool_size;     /* bytes of a pymalloc pool: 4096 or 16384 */
 	__u32 arena_size;    /* private anonymous mappings of this size are pymalloc arenas */
+	__u32 anchor;	     /* the thread by which the kernel knows whom probes are for */
 	/* Largest request that the py functions serve themselves; larger ones reach libc. */
 	__u64 small_max;
 	__u64 raw_ctx;	  /* the debug hooks share their functions with the raw domain: */

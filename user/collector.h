@@ -20,6 +20,12 @@ struct collector {
 	void (*tick)(struct session *s, struct probes *probes);
 	/* Sample one in so many bytes from now on; NULL when that would not lower the cost. */
 	int (*throttle)(struct session *s, u64 interval);
+	/*
+	 * The thread by which the kernel knows whom the probes are for has ended:
+	 * place them for another one.  NULL where there are none, or that does not
+	 * matter.  0 or -errno.
+	 */
+	int (*anchor)(struct session *s, struct probes *probes, pid_t tid);
 	/* Stop and free s->state.  alive tells whether the process still runs. */
 	void (*detach)(struct session *s, struct probes *probes, bool alive);
 	/* Add the collector's own counters; may be NULL. */

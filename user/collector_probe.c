@@ -28,8 +28,13 @@ static int attach(struct session *s, struct probes *probes, const struct opts *o
 static void tick(struct session *s, struct probes *probes)
 {
 	if (s->forked)
-		probes_leave_children(probes, s->state);
+		probes_leave_children(probes, s->info.pid, s->state);
 	s->forked = false;
+}
+
+static int anchor(struct session *s, struct probes *probes, pid_t tid)
+{
+	return probes_move(probes, s->state, tid);
 }
 
 static void detach(struct session *s, struct probes *probes, bool alive)
@@ -42,5 +47,6 @@ const struct collector collector_probe = {
 	.name = "probe",
 	.attach = attach,
 	.tick = tick,
+	.anchor = anchor,
 	.detach = detach,
 };

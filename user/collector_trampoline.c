@@ -21,7 +21,7 @@ struct trampoline {
 	struct gotswap *got;   /* NULL: calls of extension modules are not seen */
 	struct probes *probes; /* the caller's */
 	struct probes_links *links;
-	pid_t pid;
+	pid_t pid; /* of the process, or a thread of it: whom sites are for */
 	u32 site;
 	u64 site_ns;	    /* what a hit of it costs */
 	u64 interval, seed; /* as asked */
@@ -336,6 +336,17 @@ static void tick(struct session *s, struct probes *probes)
 		describe(s, tr);
 }
 
+static int anchor(struct session *s, struct probes *probes, pid_t tid)
+{
+	struct trampoline *tr = s->state;
+
+	tr->pid = tid;
+	if (tr->lost)
+		return 0;
+	probes_detach_sites(probes, tr->links);
+	return attach_site(tr, probes, tr->site, tid);
+}
+
 static void losses(const struct session *s, u64 out[PHT_LOSS_NR])
 {
 	const struct trampoline *tr = s->state;
@@ -348,6 +359,7 @@ const struct collector collector_trampoline = {
 	.attach = attach,
 	.tick = tick,
 	.throttle = throttle,
+	.anchor = anchor,
 	.detach = detach,
 	.losses = losses,
 };

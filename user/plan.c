@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "elf.h"
@@ -213,6 +214,7 @@ void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc)
 		.tls_kind = info->tls_kind,
 		.tls_module = info->tls_module,
 		.tss_key = info->tss_key,
+		.anchor = (u32)info->pid,
 		.flags = PHT_PROC_ENABLED | (info->musl ? PHT_PROC_MUSL : 0),
 		.pool_size = info->pool_size,
 		.arena_size = info->arena_size,
@@ -264,6 +266,25 @@ out:
 	else
 		*out = plan;
 	return err;
+}
+
+struct plan *plan_copy(const struct plan *plan)
+{
+	struct plan *copy = malloc(sizeof(*copy));
+	bool failed = false;
+
+	if (!copy)
+		return NULL;
+	*copy = *plan;
+	for (size_t i = 0; i < ARRAY_SIZE(copy->fds); i++) {
+		copy->fds[i] = plan->fds[i] < 0 ? -1 : fcntl(plan->fds[i], F_DUPFD_CLOEXEC, 3);
+		failed |= plan->fds[i] >= 0 && copy->fds[i] < 0;
+	}
+	if (!failed)
+		return copy;
+	plan_free(copy);
+	free(copy);
+	return NULL;
 }
 
 void plan_free(struct plan *plan)

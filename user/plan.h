@@ -32,6 +32,8 @@ struct plan {
 void plan_proc(const struct pyinfo *info, u64 interval, struct pht_proc *proc);
 /* 0, or -errno after one line. */
 int plan_make(const struct pyinfo *info, u64 interval, struct plan *out);
+/* Its own descriptors, too; NULL: no memory or no descriptors. */
+struct plan *plan_copy(const struct plan *plan);
 void plan_free(struct plan *plan);
 
 #endif

@@ -12,17 +12,10 @@
 
 #include "plan.h"
 
-struct probe_places; /* opaque: where the probes of one process are */
-
-/* NULL: no memory, or no descriptors. */
-struct probe_places *probe_places_new(const struct plan *plan);
-struct probe_places *probe_places_copy(const struct probe_places *p);
-void probe_places_free(struct probe_places *p);
-
 /*
- * Place a probe of this process at each and remove it again, with a program
- * that may be attached that way.  Takes as long as removing probes does.
+ * Place a probe of this process wherever the plan has one and remove it again,
+ * with a program that may be attached that way.  Takes as long as removing probes does.
  */
-void probe_places_sweep(const struct probe_places *p, int prog_fd, u32 attach_type);
+void probe_children_sweep(const struct plan *plan, int prog_fd, u32 attach_type);
 
 #endif

@@ -31,13 +31,14 @@ struct probes_links {
 	size_t nfds;
 	struct bpf_link *perf[2 * PLAN_MAX_PROBES];
 	size_t nperf;
-	struct bpf_link *sites[2];   /* the trampoline's: alloc, free */
-	struct probe_places *places; /* of what children keep; or NULL */
+	struct bpf_link *sites[2]; /* the trampoline's: alloc, free */
+	struct plan *plan; /* of what is to be placed again, or taken out of children; or NULL */
 };
 
 /* Traps to be taken out of children. */
 struct sweep {
-	struct probe_places *places;
+	struct plan *plan; /* owned */
+	pid_t pid;	   /* the parent */
 	int prog_fd;
 	u32 type;
 };
@@ -226,7 +227,6 @@ static int attach_all(struct probes *probes, struct probes_links *links, pid_t p
 	if (probes->style == STYLE_SESSION || probes->style == STYLE_MULTI) {
 		for (int object = 0; object < (int)ARRAY_SIZE(plan->fds) && !err; object++)
 			err = attach_object(probes, links, pid, plan, object);
-		links->places = probe_places_new(plan);
 		return err;
 	}
 	for (size_t i = 0; i < plan->nprobes && !err; i++) {
@@ -271,6 +271,19 @@ int probes_set_interval(struct probes *probes, pid_t pid, u64 interval)
 	return bpf_map_update_elem(map, &key, &proc, BPF_EXIST);
 }
 
+int probes_set_anchor(struct probes *probes, pid_t pid, u32 tid)
+{
+	int map = probes_map_fd(probes, MAP_PROCS);
+	struct pht_proc proc;
+	u32 key = pid;
+	int err = bpf_map_lookup_elem(map, &key, &proc);
+
+	if (err)
+		return err;
+	proc.anchor = tid;
+	return bpf_map_update_elem(map, &key, &proc, BPF_EXIST);
+}
+
 int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
 		  struct probes_links **out)
 {
@@ -279,6 +292,7 @@ int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
 
 	if (err)
 		return err;
+	links->plan = plan_copy(plan);
 	err = attach_all(probes, links, pid, plan);
 	if (err) {
 		probes_detach(probes, pid, links);
@@ -287,6 +301,13 @@ int probes_attach(struct probes *probes, pid_t pid, const struct plan *plan,
 	}
 	*out = links;
 	return 0;
+}
+
+static void free_plan(struct plan *plan)
+{
+	if (plan)
+		plan_free(plan);
+	free(plan);
 }
 
 static void remove_probes(void *arg)
@@ -299,7 +320,7 @@ static void remove_probes(void *arg)
 		close(links->fds[i]);
 	for (size_t i = 0; i < links->nperf; i++)
 		bpf_link__destroy(links->perf[i]);
-	probe_places_free(links->places);
+	free_plan(links->plan);
 	free(links);
 }
 
@@ -366,31 +387,55 @@ void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
 		later_do(probes->later, remove_probes, links);
 }
 
+/* Not if the kernel would take them for nobody's: its first thread has ended. */
 static void sweep(void *arg)
 {
 	struct sweep *s = arg;
+	char comm[32];
+	u64 start;
 
-	probe_places_sweep(s->places, s->prog_fd, s->type);
-	probe_places_free(s->places);
+	if (!proc_thread(s->pid, (u32)s->pid, &start, comm, sizeof(comm)))
+		probe_children_sweep(s->plan, s->prog_fd, s->type);
+	free_plan(s->plan);
 	free(s);
 }
 
-void probes_leave_children(struct probes *probes, const struct probes_links *links)
+void probes_leave_children(struct probes *probes, pid_t pid, const struct probes_links *links)
 {
 	bool session = probes->style == STYLE_SESSION;
-	struct sweep *s = links->places ? calloc(1, sizeof(*s)) : NULL;
+	struct sweep *s = NULL;
 
+	if (links->nfds && links->plan)
+		s = calloc(1, sizeof(*s));
 	if (!s)
 		return;
-	s->places = probe_places_copy(links->places);
-	if (!s->places) {
+	s->plan = plan_copy(links->plan);
+	if (!s->plan) {
 		free(s);
 		return;
 	}
+	s->pid = pid;
 	s->prog_fd = bpf_program__fd(session ? probes->skel->progs.session_any
 					     : probes->skel->progs.cookie_enter);
 	s->type = session ? PHT_BPF_TRACE_UPROBE_SESSION : PHT_BPF_TRACE_UPROBE_MULTI;
 	later_do(probes->later, sweep, s);
+}
+
+int probes_move(struct probes *probes, struct probes_links *links, pid_t tid)
+{
+	struct probes_links *old;
+
+	/* Of a process without its first thread; whoever removes a probe removes these. */
+	if (!links->nperf)
+		return -ENOTSUP;
+	old = links->plan ? calloc(1, sizeof(*old)) : NULL;
+	if (!old)
+		return -ENOMEM;
+	memcpy(old->perf, links->perf, sizeof(old->perf));
+	old->nperf = links->nperf;
+	links->nperf = 0;
+	later_do(probes->later, remove_probes, old);
+	return attach_all(probes, links, tid, links->plan);
 }
 
 int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out)

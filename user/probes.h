@@ -40,6 +40,8 @@ int probes_attach_none(struct probes *probes, pid_t pid, const struct pht_proc *
 		       struct probes_links **out);
 /* What BPF itself samples in a process that is traced: one in so many bytes from now on. */
 int probes_set_interval(struct probes *probes, pid_t pid, u64 interval);
+/* The end of that thread of the process is to be told (PHT_EV_ANCHOR). */
+int probes_set_anchor(struct probes *probes, pid_t pid, u32 tid);
 /* Remove those two again, in the background. */
 void probes_detach_sites(struct probes *probes, struct probes_links *links);
 /* Trace page faults of a process.  0, or -errno after one line. */
@@ -55,7 +57,13 @@ void probes_detach(struct probes *probes, pid_t pid, struct probes_links *links)
  * traced themselves, in the background.  Where the kernel does so by itself
  * nothing is done.
  */
-void probes_leave_children(struct probes *probes, const struct probes_links *links);
+void probes_leave_children(struct probes *probes, pid_t pid, const struct probes_links *links);
+/*
+ * The thread that the probes of a plan were placed for has ended: place them for
+ * another one of the process.  0, -ENOTSUP (the kernel knows processes by their
+ * first thread only, and may take the probes away at any time) or -errno.
+ */
+int probes_move(struct probes *probes, struct probes_links *links, pid_t tid);
 
 /* A probe on a function of our own at its run-time address.  Detach with pid 0. */
 int probes_attach_self(const struct probes *probes, u64 addr, struct probes_links **out);

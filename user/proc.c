@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -198,49 +197,6 @@ int proc_read(pid_t pid, u64 addr, void *buf, size_t len)
 	return 0;
 }
 
-/* Field 22 of a stat file, and where its comm ends. */
-static int parse_start_time(char *buf, u64 *ticks, char **comm_end)
-{
-	char *p;
-	u64 value;
-
-	/* comm is in parentheses and may itself hold spaces and parentheses. */
-	p = *comm_end = strrchr(buf, ')');
-	for (int field = 2; p && field < 22; field++) {
-		p = strchr(p, ' ');
-		if (p)
-			p++;
-	}
-	if (!p || sscanf(p, "%" SCNu64, &value) != 1)
-		return -EINVAL;
-	*ticks = value;
-	return 0;
-}
-
-int proc_start_time(pid_t pid, u64 *ticks)
-{
-	char buf[1024], *end;
-
-	return proc_slurp(pid, "stat", buf, sizeof(buf)) ?: parse_start_time(buf, ticks, &end);
-}
-
-int proc_thread(pid_t pid, u32 tid, u64 *ticks, char *comm, size_t len)
-{
-	char name[32], buf[1024], *end;
-	const char *start;
-	int err;
-
-	snprintf(name, sizeof(name), "task/%u/stat", tid);
-	err = proc_slurp(pid, name, buf, sizeof(buf)) ?: parse_start_time(buf, ticks, &end);
-	if (err)
-		return err;
-	start = strchr(buf, '(');
-	if (!start || start >= end)
-		return -EINVAL;
-	snprintf(comm, len, "%.*s", (int)(end - start - 1), start + 1);
-	return 0;
-}
-
 int proc_rss(pid_t pid, u64 *bytes)
 {
 	char buf[256];
@@ -288,45 +244,6 @@ int proc_status(pid_t pid, const char *key, char *buf, size_t len)
 		return 0;
 	}
 	return -ENOENT;
-}
-
-/* The letter of the state of one thread; 0: there is no such thread. */
-static char thread_state(pid_t pid, const char *tid)
-{
-	char path[64], buf[256], *end;
-	AUTO_CLOSE int fd = -1;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", (int)pid, tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
-	if (n <= 0)
-		return 0;
-	buf[n] = '\0';
-	/* The name before it may hold anything, brackets included. */
-	end = strrchr(buf, ')');
-	return end && end[1] ? end[2] : 0;
-}
-
-bool proc_is_stopped(pid_t pid)
-{
-	bool running = false, stopped = false;
-	struct dirent *e;
-	char path[32];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	dir = opendir(path);
-	if (!dir)
-		return true;
-	while (!stopped && (e = readdir(dir))) {
-		char state = e->d_name[0] == '.' ? 0 : thread_state(pid, e->d_name);
-
-		stopped = state == 'T' || state == 't';
-		running |= state && !strchr("TtZX", state);
-	}
-	closedir(dir);
-	return stopped || !running;
 }
 
 int proc_exe(pid_t pid, char *buf, size_t len)

@@ -33,8 +33,10 @@ const struct proc_map *proc_maps_find(const struct proc_maps *maps, u64 addr);
 int proc_read(pid_t pid, u64 addr, void *buf, size_t len);
 /* Field 22 of /proc/PID/stat: with the pid it identifies a process. */
 int proc_start_time(pid_t pid, u64 *ticks);
-/* The same of one of its threads, and what that is called; -ESRCH or -ENOENT: it has ended. */
+/* The same of one of its threads, and what that is called; -ESRCH: it has ended. */
 int proc_thread(pid_t pid, u32 tid, u64 *ticks, char *comm, size_t len);
+/* The thread that has run for longest of those that have not ended; -ESRCH: there is none. */
+int proc_oldest_thread(pid_t pid, u32 *tid);
 /* Resident set in bytes, from /proc/PID/statm. */
 int proc_rss(pid_t pid, u64 *bytes);
 /* NUL-terminated comm. */

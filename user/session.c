@@ -102,11 +102,17 @@ int session_attach(struct session *s, struct probes *probes, const struct opts *
 	return 0;
 }
 
+/* A first thread that has ended has no memory any more. */
+static void look_at_rss(struct session *s)
+{
+	proc_rss(s->anchor ? s->anchor : s->info.pid, &s->rss);
+}
+
 void session_tick(struct session *s, struct probes *probes)
 {
 	/* When it has exited it is too late to ask. */
 	if (s->ended == 0)
-		proc_rss(s->info.pid, &s->rss);
+		look_at_rss(s);
 	if (s->collector && s->collector->tick)
 		s->collector->tick(s, probes);
 }
@@ -128,6 +134,36 @@ void session_end(struct session *s, struct probes *probes, const char *reason)
 void session_stop(struct session *s, struct probes *probes, const char *reason)
 {
 	end(s, probes, reason, true);
+}
+
+/* The thread chosen may end before its end would be told. */
+#define ANCHOR_TRIES 16
+
+void session_anchor(struct session *s, struct probes *probes)
+{
+	u32 tid, again;
+	int err;
+
+	if (!s->collector || !s->collector->anchor)
+		return;
+	for (int i = 0; i < ANCHOR_TRIES; i++) {
+		err = proc_oldest_thread(s->info.pid, &tid)
+			      ?: probes_set_anchor(probes, s->info.pid, tid)
+			      ?: s->collector->anchor(s, probes, (pid_t)tid);
+		if (err)
+			break;
+		s->anchor = (pid_t)tid;
+		s->anchor_gaps += !i;
+		if (!proc_oldest_thread(s->info.pid, &again) && again == tid)
+			return;
+	}
+	if (err == -ENOTSUP)
+		session_stop(s, probes, "its first thread has ended, which probes hung on");
+	/* -ESRCH: it was the process that ended. */
+	else if (err && err != -ESRCH)
+		log_warn("process %d: a thread that probes hung on has ended, and placing them "
+			 "anew failed (%s); nothing is seen from here on",
+			 s->info.pid, strerror(-err));
 }
 
 void session_free(struct session *s, struct probes *probes)
@@ -178,7 +214,7 @@ static int make_report(struct session *s, const struct probes *probes, const str
 	if (alive)
 		symbolizer_refresh(s->sym, &s->info);
 	if (alive)
-		proc_rss(s->info.pid, &s->rss);
+		look_at_rss(s);
 	pools_examine(probes, &s->info, alive, d, uses);
 	/* Where pools are counted their end is not seen: what is live is known only now. */
 	has_peak = !drain_peak(probes, s->info.pid, &peak) && !peak.pools;
@@ -207,6 +243,7 @@ static int make_report(struct session *s, const struct probes *probes, const str
 	memcpy(r->comm, s->comm, sizeof(r->comm));
 	memcpy(r->python_version, s->info.version_str, sizeof(r->python_version));
 	symbolizer_losses(s->sym, r->own_losses);
+	r->own_losses[PHT_LOSS_anchor_gap] = s->anchor_gaps;
 	if (s->collector && s->collector->losses)
 		s->collector->losses(s, r->own_losses);
 	for (int i = 0; i < PHT_LOSS_NR; i++)

@@ -32,6 +32,8 @@ struct session {
 	const char *end_reason; /* why tracing ended by itself, or NULL */
 	u64 rss;		/* last seen */
 	struct report *last;	/* owned; the report that stays when the tables are emptied of it */
+	pid_t anchor;		/* the thread that probes hang on, if not the first; 0 = that */
+	u64 anchor_gaps;	/* times that probes had to be placed for another thread */
 	bool forked;		/* since the collector looked */
 	bool metric_missed;	/* said that what is to be shown is not known */
 };
@@ -54,6 +56,9 @@ void session_tick(struct session *s, struct probes *probes);
 
 /* A stack was stored: resolve it while its code objects are there. */
 void session_on_stack(struct session *s, const struct probes *probes, u64 stack_id);
+
+/* The thread that the process's probes hang on has ended, and others have not. */
+void session_anchor(struct session *s, struct probes *probes);
 
 /* Fill a report from the drained tables.  Free r->rows afterwards.  0 or -errno. */
 int session_report(struct session *s, const struct probes *probes, const struct drained *d,

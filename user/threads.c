@@ -81,13 +81,18 @@ static int python_name(const struct pyinfo *info, const struct thread *th, char 
 		       u32 *native_id)
 {
 	const struct pylayout *l = info->free_threaded ? NULL : pylayout_find(info->version);
-	pid_t pid = info->pid;
+	pid_t pid = (pid_t)th->tid;
 	struct reader r = reader_proc(&pid);
 	int err;
 
 	if (!l || !th->object)
 		return -ENOENT;
+	/* Through the thread itself: the first one may have ended; or else through that. */
 	err = pyattr_str(l, &r, th->object, "_name", buf, size);
+	if (err == -ESRCH) {
+		pid = info->pid;
+		err = pyattr_str(l, &r, th->object, "_name", buf, size);
+	}
 	if (!err && !*buf)
 		err = -ENOENT;
 	if (!err && pyattr_u32(l, &r, th->object, "_native_id", native_id))

@@ -33,6 +33,13 @@ static void note_fork(struct trace *t, struct session *parent)
 		t->sessions[i].forked |= !parent || parent == &t->sessions[i];
 }
 
+static void anchor_ended(struct trace *t, struct session *s)
+{
+	session_anchor(s, t->probes);
+	if (s->ended != 0)
+		governor_reset(&t->governor);
+}
+
 static void on_event(void *ctx, const struct pht_event *ev)
 {
 	struct trace *t = ctx;
@@ -50,6 +57,8 @@ static void on_event(void *ctx, const struct pht_event *ev)
 		session_on_stack(s, t->probes, ev->value);
 	else if (ev->type == PHT_EV_CODE)
 		symbolize_code(s->sym, &s->info, (const struct pht_code_head *)ev);
+	else if (ev->type == PHT_EV_ANCHOR)
+		anchor_ended(t, s);
 	else if (ev->type == PHT_EV_EXEC)
 		session_end(s, t->probes, "the process executed another program");
 	else if (ev->type == PHT_EV_FORK)

@@ -57,8 +57,17 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct task_struct;
+
 struct signal_struct {
 	atomic_t live;
+	unsigned int flags;
+	struct task_struct *group_exec_task; /* 5.17 and newer */
+};
+
+/* 5.16 and older. */
+struct signal_struct___old {
+	struct task_struct *group_exit_task;
 };
 
 struct task_struct {

@@ -47,10 +47,16 @@ struct pt_regs {
 #define PT_REGS_RET(ctx)   ((ctx)->ret) /* only where a register has it */
 
 struct mm_struct;
+struct task_struct;
 struct signal_struct {
 	struct {
 		int counter;
 	} live;
+	unsigned int flags;
+	struct task_struct *group_exec_task;
+};
+struct signal_struct___old {
+	struct task_struct *group_exit_task;
 };
 struct task_struct {
 	__u64 start_boottime;
@@ -68,6 +74,8 @@ struct task_struct {
 #define SHIM_READ3(src, field, more)	((src)->field->more)
 #define SHIM_READ(_1, _2, _3, name, ...) name
 #define BPF_CORE_READ(...)		 SHIM_READ(__VA_ARGS__, SHIM_READ3, SHIM_READ2, )(__VA_ARGS__)
+
+#define bpf_core_field_exists(field) true
 
 #define SHIM_MAPS    16
 #define SHIM_BUCKETS 1024

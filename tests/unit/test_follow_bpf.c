@@ -93,11 +93,55 @@ static void test_cannot_stop(void **state)
 	assert_int_equal(shim.nevents, 3);
 }
 
+static size_t told(void)
+{
+	const struct pht_event *ev = (const void *)shim.events[0];
+	size_t n = shim.nevents;
+
+	if (n) {
+		assert_int_equal(ev->type, PHT_EV_ANCHOR);
+		assert_int_equal(ev->tgid, TGID);
+		assert_int_equal(ev->value, TGID + 1);
+	}
+	shim.nevents = 0;
+	return n;
+}
+
+/* The end of the thread that probes hang on, where it is no part of a larger end. */
+static void test_anchor(void **state)
+{
+	struct signal_struct signal = {.live.counter = 2};
+	struct pht_proc proc = {.anchor = TGID + 1};
+	__u64 id = (__u64)TGID << 32 | (TGID + 1);
+
+	(void)state;
+	shim.task.signal = &signal;
+	on_anchor_exit(id, &proc);
+	assert_int_equal(told(), 1);
+	on_anchor_exit(id + 1, &proc);
+	assert_int_equal(told(), 0);
+	signal.live.counter = 0;
+	on_anchor_exit(id, &proc);
+	assert_int_equal(told(), 0);
+	/* exit_group, and exec by another thread. */
+	signal.live.counter = 2;
+	signal.flags = 4;
+	on_anchor_exit(id, &proc);
+	assert_int_equal(told(), 0);
+	signal.flags = 8;
+	on_anchor_exit(id, &proc);
+	assert_int_equal(told(), 1);
+	signal.group_exec_task = &shim.task;
+	on_anchor_exit(id, &proc);
+	assert_int_equal(told(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stops, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cannot_stop, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_anchor, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
