@@ -339,12 +339,20 @@ static void tick(struct session *s, struct probes *probes)
 static int anchor(struct session *s, struct probes *probes, pid_t tid)
 {
 	struct trampoline *tr = s->state;
+	bool gap;
+	int err;
 
 	tr->pid = tid;
 	if (tr->lost)
 		return 0;
 	probes_detach_sites(probes, tr->links);
-	return attach_site(tr, probes, tr->site, tid);
+	err = attach_site(tr, probes, tr->site, tid);
+	if (err)
+		return err;
+	/* A page that has found its site without a probe takes us for gone. */
+	tramp_heartbeat(tr->tramp);
+	tramp_recheck(tr->tramp, &gap);
+	return 0;
 }
 
 static void losses(const struct session *s, u64 out[PHT_LOSS_NR])

@@ -35,8 +35,11 @@ int proc_read(pid_t pid, u64 addr, void *buf, size_t len);
 int proc_start_time(pid_t pid, u64 *ticks);
 /* The same of one of its threads, and what that is called; -ESRCH: it has ended. */
 int proc_thread(pid_t pid, u32 tid, u64 *ticks, char *comm, size_t len);
-/* The thread that has run for longest of those that have not ended; -ESRCH: there is none. */
-int proc_oldest_thread(pid_t pid, u32 *tid);
+/*
+ * The thread that has run for longest of those that have not ended, but for one
+ * that is about to (0: none).  -ESRCH: there is none.
+ */
+int proc_oldest_thread(pid_t pid, u32 but, u32 *tid);
 /* Resident set in bytes, from /proc/PID/statm. */
 int proc_rss(pid_t pid, u64 *bytes);
 /* NUL-terminated comm. */

@@ -127,7 +127,7 @@ bool proc_is_stopped(pid_t pid)
 }
 
 struct oldest {
-	u32 tid;
+	u32 but, tid;
 	u64 start;
 };
 
@@ -135,14 +135,16 @@ static bool look_at_age(void *ctx, u32 tid, const struct stat_file *f)
 {
 	struct oldest *o = ctx;
 
-	if (!has_ended(f->state) && (!o->tid || f->start < o->start))
-		*o = (struct oldest){tid, f->start};
+	if (tid == o->but || has_ended(f->state) || (o->tid && f->start >= o->start))
+		return true;
+	o->tid = tid;
+	o->start = f->start;
 	return true;
 }
 
-int proc_oldest_thread(pid_t pid, u32 *tid)
+int proc_oldest_thread(pid_t pid, u32 but, u32 *tid)
 {
-	struct oldest o = {0};
+	struct oldest o = {.but = but};
 	int err = each_thread(pid, look_at_age, &o);
 
 	if (err || !o.tid)

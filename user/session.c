@@ -139,7 +139,7 @@ void session_stop(struct session *s, struct probes *probes, const char *reason)
 /* The thread chosen may end before its end would be told. */
 #define ANCHOR_TRIES 16
 
-void session_anchor(struct session *s, struct probes *probes)
+void session_anchor(struct session *s, struct probes *probes, u32 ended)
 {
 	u32 tid, again;
 	int err;
@@ -147,15 +147,18 @@ void session_anchor(struct session *s, struct probes *probes)
 	if (!s->collector || !s->collector->anchor)
 		return;
 	for (int i = 0; i < ANCHOR_TRIES; i++) {
-		err = proc_oldest_thread(s->info.pid, &tid)
+		err = proc_oldest_thread(s->info.pid, ended, &tid)
 			      ?: probes_set_anchor(probes, s->info.pid, tid)
 			      ?: s->collector->anchor(s, probes, (pid_t)tid);
 		if (err)
 			break;
 		s->anchor = (pid_t)tid;
 		s->anchor_gaps += !i;
-		if (!proc_oldest_thread(s->info.pid, &again) && again == tid)
-			return;
+		if (proc_oldest_thread(s->info.pid, ended, &again) || again != tid)
+			continue;
+		log_info("process %d: a thread that probes hung on has ended; they are placed anew",
+			 s->info.pid);
+		return;
 	}
 	if (err == -ENOTSUP)
 		session_stop(s, probes, "its first thread has ended, which probes hung on");

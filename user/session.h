@@ -57,8 +57,8 @@ void session_tick(struct session *s, struct probes *probes);
 /* A stack was stored: resolve it while its code objects are there. */
 void session_on_stack(struct session *s, const struct probes *probes, u64 stack_id);
 
-/* The thread that the process's probes hang on has ended, and others have not. */
-void session_anchor(struct session *s, struct probes *probes);
+/* The thread that the process's probes hang on ends, and others do not. */
+void session_anchor(struct session *s, struct probes *probes, u32 ended);
 
 /* Fill a report from the drained tables.  Free r->rows afterwards.  0 or -errno. */
 int session_report(struct session *s, const struct probes *probes, const struct drained *d,

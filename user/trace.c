@@ -33,9 +33,9 @@ static void note_fork(struct trace *t, struct session *parent)
 		t->sessions[i].forked |= !parent || parent == &t->sessions[i];
 }
 
-static void anchor_ended(struct trace *t, struct session *s)
+static void anchor_ended(struct trace *t, struct session *s, u32 tid)
 {
-	session_anchor(s, t->probes);
+	session_anchor(s, t->probes, tid);
 	if (s->ended != 0)
 		governor_reset(&t->governor);
 }
@@ -58,7 +58,7 @@ static void on_event(void *ctx, const struct pht_event *ev)
 	else if (ev->type == PHT_EV_CODE)
 		symbolize_code(s->sym, &s->info, (const struct pht_code_head *)ev);
 	else if (ev->type == PHT_EV_ANCHOR)
-		anchor_ended(t, s);
+		anchor_ended(t, s, (u32)ev->value);
 	else if (ev->type == PHT_EV_EXEC)
 		session_end(s, t->probes, "the process executed another program");
 	else if (ev->type == PHT_EV_FORK)

@@ -207,6 +207,57 @@ class ThreadsTest(harness.TestCase):
         self.assertGreaterEqual(report["totals"]["live_bytes"],
                                 alike["bytes"] + early["bytes"] + early_again["bytes"])
 
+    def end_of_main(self, *args, **kwargs):
+        """(report, what was told) of a process that goes on without its first thread."""
+        target = self.program(harness.one_interpreter())
+        tracer = self.tracer("-p", target.pid, "--group-by", "thread", "-f", "json", *EXACT, *args,
+                             **kwargs)
+        tracer.wait_attached(target.pid)
+        told = {"MainThread": target.ask("main 20")}
+        target.tell("leave")
+        target.ask("left")
+        return target, tracer, told
+
+    def test_the_first_thread_ends(self):
+        """Probes hang on it; they are placed for another one, and that is told."""
+        for style in ("trampoline", "cookie"):
+            with self.subTest(style=style):
+                env = {**os.environ, "PHT_ATTACH": "cookie"}
+                target, tracer, told = self.end_of_main(
+                    "--collector", "trampoline" if style == "trampoline" else "probe", env=env)
+                heir = {"tid": 0, "blocks": 0, "bytes": 0}
+
+                def placed():
+                    """One block at a time until one is seen, which may be some milliseconds."""
+                    more = target.ask("main 1")
+                    heir.update(tid=more["tid"], blocks=heir["blocks"] + 1,
+                                bytes=heir["bytes"] + more["bytes"])
+                    return "placed anew" in tracer.stderr()
+
+                harness.wait_until("probes to be placed anew", placed)
+                held = target.ask("main 100")
+                told["later"] = target.ask("start 50 later")
+                self.assertEqual(tracer.interrupt(), 0, tracer.stderr())
+                self.assertTrue(target.alive())
+                report = tracer.report()
+                self.assertEqual(report["losses"]["anchor_gap"], 1)
+                self.assertGreater(report["rss_bytes"], 1 << 20)
+                rows = threads_of(report)
+                self.check_rows(rows, told)
+                row = rows["heir", held["tid"]]
+                self.assertGreaterEqual(row["live_bytes"], held["bytes"])
+                self.assertLess(row["live_bytes"], held["bytes"] + heir["bytes"] + SLACK)
+                target.close()
+
+    def test_the_first_thread_ends_where_all_hangs_on_it(self):
+        target, tracer, told = self.end_of_main("--collector=probe")
+        if "placed anew" not in tracer.stderr():
+            self.assertEqual(tracer.wait(), 0, tracer.stderr())
+            report = tracer.report()
+            self.assertIn("first thread has ended", report["end_reason"])
+            self.check_rows(threads_of(report), told)
+        self.assertTrue(target.alive())
+
     def test_captures(self):
         """Differences by name, exports that have the thread, and a capture that has none."""
         first, told = self.record("--threads")

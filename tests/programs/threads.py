@@ -12,6 +12,8 @@ id, the blocks that hold() allocated in it, their bytes, and the line.
     pool N           a thread of an executor
     c N NAME         a thread without Python, of the library given as argument
     again N NAME TID as brief, with that thread id if the kernel can be made to; else 0 blocks
+    leave            the main thread ends, without an answer; another one reads on
+    left             it has ended
     alike N M        N threads, one after the other, each called "alike" and gone, hold M blocks
 """
 import concurrent.futures
@@ -19,6 +21,7 @@ import ctypes
 import json
 import sys
 import threading
+import time
 
 SIZE = 10000
 HEADER = sys.getsizeof(b"")
@@ -89,8 +92,23 @@ def again(blocks, name, wanted):
     return None
 
 
+def leave():
+    """Its thread goes, without the interpreter's knowing."""
+    threading.Thread(target=follow, name="heir").start()
+    ctypes.CDLL(None).pthread_exit(None)
+
+
+def main_has_ended():
+    with open("/proc/self/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+
+
 def main():
     print("ready", flush=True)
+    follow()
+
+
+def follow():
     for line in sys.stdin:
         word, *rest = line.rstrip("\n").split(" ", 2)
         if word in ("start", "brief"):
@@ -103,6 +121,12 @@ def main():
             answer(workers[-1].tid, workers[-1].blocks)
         elif word == "pool":
             answer(executor.submit(hold, int(rest[0])).result(), int(rest[0]))
+        elif word == "leave":
+            leave()
+        elif word == "left":
+            while not main_has_ended():
+                time.sleep(0.01)
+            answer(threading.get_native_id(), 0)
         elif word == "c":
             library = ctypes.CDLL(sys.argv[1])
             if library.stranger_start(rest[1].encode(), ctypes.c_size_t(int(rest[0])),
