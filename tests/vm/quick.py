@@ -4,7 +4,8 @@
 is emulated.  scripts/vmtest-quick.sh runs it in its machines; it runs anywhere else as well.
 
 `pyheaptrace check`; the service that leaks, by either collector, its line first and the
-bytes inside the interval; the exact counts, by the kernel's own best way of attaching.
+bytes inside the interval; the exact counts, by the kernel's own best way of attaching; what
+threads hold.
 The distribution's Python only.  tests/vm/core.sh is the whole.
 """
 import os
@@ -20,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness  # noqa: E402
 import test_exact  # noqa: E402
 import test_leak  # noqa: E402
+import test_threads  # noqa: E402
 
 CALLS = int(os.environ.get("PHT_EXACT_CALLS", "100"))
 # A few hundred samples: intervals that are narrow enough to be wrong.
@@ -66,6 +68,17 @@ class Exact(test_exact.ExactChecks):
     def test_exact(self):
         """Every function of the malloc family, all counts equal to the program's own books."""
         self.check(python, CALLS)
+
+
+class Threads(test_threads.ThreadsChecks):
+    @classmethod
+    def setUpClass(cls):
+        test_threads.setUpModule()
+        cls.addClassCleanup(test_threads.tearDownModule)
+
+    def test_threads(self):
+        """By thread, with names: other programs in the kernel than without."""
+        self.check_exactly(python)
 
 
 if __name__ == "__main__":
