@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One run of the trace command: shared by trace.c and trace_fleet.c only. */
+/* One run of the trace command: shared by the trace*.c files only. */
 #ifndef PHT_TRACE_PRIV_H
 #define PHT_TRACE_PRIV_H
 
@@ -45,14 +45,24 @@ struct trace {
 	bool stop, timed;
 };
 
+/* ---- what wakes it, in trace_loop.c ---- */
+
+int trace_open_loop(struct trace *t);
+int trace_watch(struct trace *t, int fd);
+/* Of drain_events_open(); ctx is the trace. */
+void trace_on_event(void *ctx, const struct pht_event *ev);
 /* The session of a process that is being traced, or NULL. */
 struct session *trace_session_of(struct trace *t, u32 tgid);
-int trace_watch(struct trace *t, int fd);
 /* The time asked for begins, unless it has. */
 void trace_start_duration(struct trace *t);
+/* Soon after attaching, for what costs too much, then every second. */
+void trace_schedule_tick(struct trace *t);
+/* Until there is nothing to wait for, or somebody ends it. */
+int trace_loop(struct trace *t);
 
-/* ---- printing, in trace.c ---- */
+/* ---- printing, in trace_print.c ---- */
 
+int trace_print_reports(struct trace *t, bool final);
 int trace_print_report(struct trace *t, struct report *r, size_t index);
 /* Says so, where it is worth saying; yields err. */
 int trace_cannot_write(int err);
