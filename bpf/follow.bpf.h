@@ -53,6 +53,16 @@ static __always_inline void on_anchor_exit(__u64 id, const struct pht_proc *proc
 		event_send(PHT_EV_ANCHOR, id >> 32, (__u32)id);
 }
 
+/* Those of an ended process's threads that are made to end have its code: the signal, or the
+ * status. */
+static __always_inline void on_traced_exit(struct pht_proc *proc)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	if (is_last_thread())
+		proc->exit_signal = BPF_CORE_READ(task, exit_code) & 0x7f;
+}
+
 static __always_inline void on_follow_exit(__u32 tgid)
 {
 	if (is_last_thread())

@@ -119,8 +119,10 @@ int process_exit(void *ctx __attribute__((unused)))
 	struct pht_proc *proc = traced(id >> 32);
 
 	bpf_map_delete_elem(&threads, &id);
-	if (proc)
+	if (proc) {
 		on_anchor_exit(id, proc);
+		on_traced_exit(proc);
+	}
 	on_follow_exit(id >> 32);
 	return 0;
 }

@@ -301,6 +301,8 @@ struct pht_proc {
 	__u32 pool_size;     /* bytes of a pymalloc pool: 4096 or 16384 */
 	__u32 arena_size;    /* private anonymous mappings of this size are pymalloc arenas */
 	__u32 anchor;	     /* the thread by which the kernel knows whom probes are for */
+	__u32 exit_signal;   /* that ended the process; 0: it has not, or of its own will */
+	__u32 pad;
 	/* Largest request that the py functions serve themselves; larger ones reach libc. */
 	__u64 small_max;
 	__u64 raw_ctx;	  /* the debug hooks share their functions with the raw domain: */

@@ -126,6 +126,16 @@ int probes_set_interval(struct probes *probes, pid_t pid, u64 interval)
 	return bpf_map_update_elem(map, &key, &proc, BPF_EXIST);
 }
 
+int probes_exit_signal(const struct probes *probes, pid_t pid)
+{
+	struct pht_proc proc;
+	u32 key = pid;
+
+	return bpf_map_lookup_elem(probes_map_fd(probes, MAP_PROCS), &key, &proc)
+		       ? 0
+		       : (int)proc.exit_signal;
+}
+
 int probes_set_anchor(struct probes *probes, pid_t pid, u32 tid)
 {
 	int map = probes_map_fd(probes, MAP_PROCS);

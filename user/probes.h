@@ -40,6 +40,8 @@ int probes_attach_none(struct probes *probes, pid_t pid, const struct pht_proc *
 		       struct probes_links **out);
 /* What BPF itself samples in a process that is traced: one in so many bytes from now on. */
 int probes_set_interval(struct probes *probes, pid_t pid, u64 interval);
+/* The signal that ended a process that was traced until then; 0: none, or not known. */
+int probes_exit_signal(const struct probes *probes, pid_t pid);
 /* The end of that thread of the process is to be told (PHT_EV_ANCHOR). */
 int probes_set_anchor(struct probes *probes, pid_t pid, u32 tid);
 /* Remove those two again, in the background. */

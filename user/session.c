@@ -131,6 +131,21 @@ void session_end(struct session *s, struct probes *probes, const char *reason)
 	end(s, probes, reason, false);
 }
 
+void session_exited(struct session *s, struct probes *probes)
+{
+	int signal = probes_exit_signal(probes, s->info.pid);
+	const char *name = signal ? sigabbrev_np(signal) : NULL;
+
+	if (s->ended != 0)
+		return;
+	if (name)
+		snprintf(s->killed, sizeof(s->killed), "the process was ended by SIG%s", name);
+	else if (signal)
+		snprintf(s->killed, sizeof(s->killed), "the process was ended by signal %d",
+			 signal);
+	session_end(s, probes, signal ? s->killed : "the process exited");
+}
+
 void session_stop(struct session *s, struct probes *probes, const char *reason)
 {
 	end(s, probes, reason, true);

@@ -30,6 +30,7 @@ struct session {
 	double started;		/* CLOCK_MONOTONIC seconds */
 	double ended;		/* 0 while it is being traced */
 	const char *end_reason; /* why tracing ended by itself, or NULL */
+	char killed[64];	/* what end_reason leads to where it was a signal */
 	u64 rss;		/* last seen */
 	struct report *last;	/* owned; the report that stays when the tables are emptied of it */
 	pid_t anchor;		/* the thread that probes hang on, if not the first; 0 = that */
@@ -46,6 +47,8 @@ int session_open(struct session *s, pid_t pid);
 int session_attach(struct session *s, struct probes *probes, const struct opts *opts);
 /* The process is gone or has become another program: keep what was seen. */
 void session_end(struct session *s, struct probes *probes, const char *reason);
+/* The same for one that has exited: the reason tells by what signal, if any. */
+void session_exited(struct session *s, struct probes *probes);
 /* probes may be NULL when session_attach() was not called. */
 /* Stop tracing a process that goes on running. */
 void session_stop(struct session *s, struct probes *probes, const char *reason);

@@ -145,7 +145,7 @@ static void target_exited(struct trace *t, struct session *s)
 	epoll_ctl(t->epoll, EPOLL_CTL_DEL, s->pidfd, NULL);
 	if (s->ended != 0)
 		return;
-	session_end(s, t->probes, "the process exited");
+	session_exited(s, t->probes);
 	governor_reset(&t->governor);
 	if (!t->sink)
 		session_archive(s, t->probes, t->opts);

@@ -74,6 +74,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	int pid;
 	int tgid;
+	int exit_code;
 	__u64 start_boottime;
 	struct signal_struct *signal;
 	struct thread_struct thread;

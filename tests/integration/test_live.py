@@ -362,12 +362,12 @@ class Endings(LiveTestCase):
         target = self.leaking()
         session = self.table(target)
         target.child.kill()
-        session.wait("the end", lambda t: "the process exited" in t.text())
+        session.wait("the end", lambda t: "the process was ended by SIGKILL" in t.text())
         self.assertTrue(rows(session.terminal))
         session.type("s" + ENTER)
         session.wait("keys to work", lambda t: "CALLED FROM" in t.text())
         self.quit(session)
-        self.assertIn("exited", session.printed())
+        self.assertIn("ended by SIGKILL", session.printed())
 
     def test_stuck_terminal(self):
         """Nobody reads what is drawn, more than the terminal keeps: the loop goes on."""

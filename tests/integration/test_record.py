@@ -287,7 +287,7 @@ class SurvivalTest(RecordTest):
             self.assertTrue(self.check_opens(path))
             result = harness.run_tracer("report", "summary", path)
             self.assertEqual(result.err, "")
-            self.assertIn("the process exited", result.out)
+            self.assertIn("the process was ended by SIGKILL", result.out)
 
     def test_disk_full(self):
         directory = self.path("small")

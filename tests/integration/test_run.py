@@ -83,7 +83,7 @@ class Programs(RunTest):
         result, reports = self.run_program(interpreter, "keep", "70", "segv")
         self.assertEqual(result.code, 128 + signal.SIGSEGV, result)
         self.check_kept(reports[0], "keep", 70)
-        self.assertEqual(reports[0]["end_reason"], "the process exited")
+        self.assertEqual(reports[0]["end_reason"], "the process was ended by SIGSEGV")
 
     @harness.each_of_a_few
     def test_exit_without_shutdown(self, interpreter):

@@ -62,7 +62,7 @@ struct task_struct {
 	__u64 start_boottime;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
-	int pid, tgid;
+	int pid, tgid, exit_code;
 	struct {
 		unsigned long fsbase;
 		struct {

@@ -136,12 +136,35 @@ static void test_anchor(void **state)
 	assert_int_equal(told(), 0);
 }
 
+/* The signal that ended all of it; not what one thread of many ended with. */
+static void test_exit_signal(void **state)
+{
+	struct signal_struct signal = {.live.counter = 1};
+	struct pht_proc proc = {0};
+
+	(void)state;
+	shim.task.signal = &signal;
+	shim.task.exit_code = 9;
+	on_traced_exit(&proc);
+	assert_int_equal(proc.exit_signal, 0);
+	signal.live.counter = 0;
+	on_traced_exit(&proc);
+	assert_int_equal(proc.exit_signal, 9);
+	shim.task.exit_code = 0x80 | 11; /* with a core dump */
+	on_traced_exit(&proc);
+	assert_int_equal(proc.exit_signal, 11);
+	shim.task.exit_code = 3 << 8; /* a status */
+	on_traced_exit(&proc);
+	assert_int_equal(proc.exit_signal, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stops, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cannot_stop, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_anchor, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_exit_signal, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
