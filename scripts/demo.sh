@@ -21,5 +21,5 @@ pid=$!
 trap 'kill "$pid" 2>/dev/null || true' EXIT
 trap 'exit 130' INT TERM
 echo "demo: PID $pid runs tests/programs/leaky.py, whose remember() keeps 660,000 bytes a second"
-echo "demo: ${sudo:+$sudo }$bin -p $pid -d $seconds -R 64K -n 6 --max-overhead 25"
-$sudo "$bin" -p "$pid" -d "$seconds" -R 64K -n 6 --max-overhead 25
+echo "demo: ${sudo:+$sudo }$bin -p $pid -d $seconds -R 64K -n 6"
+$sudo "$bin" -p "$pid" -d "$seconds" -R 64K -n 6

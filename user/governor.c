@@ -9,6 +9,14 @@
 #define LOOK_NS 150000000L
 /* R is raised by at most this factor at once, and lowered by half. */
 #define RAISE_MAX 16.0
+/*
+ * So little of a core is nobody's loss: a process that is idle most of the time
+ * would otherwise get hardly a sample for 5 % of next to nothing.
+ */
+#define LEAST_CORE 0.002
+/* Below this part of what may be lost R is lowered again; twice of it is left then. */
+#define CALM	  0.25
+#define CALM_IDLE 0.4
 
 void governor_open(struct governor *g, struct probes *probes, double max_overhead_percent)
 {
@@ -40,8 +48,10 @@ static double measure(struct governor *g, struct probes *probes, struct session 
 	if (!probed)
 		return -1;
 	slowdown = guard_slowdown(&g->guard, probes, cpu, fast);
-	for (size_t i = 0; i < n && slowdown >= 0; i++)
+	for (size_t i = 0; i < n && slowdown >= 0; i++) {
 		s[i].overhead = slowdown;
+		s[i].overhead_core = g->guard.core_share;
+	}
 	return slowdown;
 }
 
@@ -84,15 +94,26 @@ int governor_admit(struct governor *g, struct probes *probes, struct session *s,
 		s->info.pid, slowdown * 100, g->budget * 100);
 }
 
+/* How much of what may be lost is lost: 1 = all of it. */
+static double strain(const struct governor *g, double slowdown, double *calm)
+{
+	double of_budget = slowdown / g->budget, of_least = g->guard.core_share / LEAST_CORE;
+	bool idle = of_least >= 0 && of_least < of_budget;
+
+	*calm = idle ? CALM_IDLE : CALM;
+	return idle ? of_least : of_budget;
+}
+
 static void adjust(struct governor *g, struct session *s, double slowdown)
 {
+	double calm, spent = strain(g, slowdown, &calm);
 	u64 interval = s->interval;
 
-	if (slowdown > g->budget) {
-		double factor = 1.2 * slowdown / g->budget;
+	if (spent > 1) {
+		double factor = 1.2 * spent;
 
 		interval *= factor < RAISE_MAX ? factor : RAISE_MAX;
-	} else if (slowdown < g->budget / 4 && interval > s->interval_asked) {
+	} else if (spent < calm && interval > s->interval_asked) {
 		interval = interval / 2 > s->interval_asked ? interval / 2 : s->interval_asked;
 	}
 	if (interval == s->interval || s->collector->throttle(s, interval))

@@ -98,9 +98,10 @@ void guard_close(struct guard *g)
 double guard_slowdown(struct guard *g, const struct probes *probes, double cpu, bool fast)
 {
 	double trap = fast ? g->fast_trap_ns : g->trap_ns;
-	double lost, ran;
+	double lost, ran, now = monotonic_seconds();
 	u64 runs, ns;
 
+	g->core_share = -1;
 	if (g->stats_fd < 0 || trap < 0 || cpu < 0)
 		return -1;
 	probes_run_stats(probes, &runs, &ns);
@@ -111,6 +112,9 @@ double guard_slowdown(struct guard *g, const struct probes *probes, double cpu, 
 	g->runs = runs;
 	g->run_ns = ns;
 	g->cpu = cpu;
+	if (g->looked && now > g->when)
+		g->core_share = lost / (now - g->when);
+	g->when = now;
 	g->looked = true;
 	if (ran < LEAST_CPU)
 		return -1;

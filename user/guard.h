@@ -17,8 +17,10 @@ struct guard {
 	double fast_trap_ns; /* the same for the trampoline's site */
 	/* At the previous look. */
 	u64 runs, run_ns;
-	double cpu; /* seconds */
+	double cpu, when; /* seconds, of CPU time and of CLOCK_MONOTONIC */
 	bool looked;
+	/* What was lost between the two latest looks, of one core; < 0: not known. */
+	double core_share;
 };
 
 /* Calibrate.  Without statistics or calibration guard_slowdown() yields < 0. */

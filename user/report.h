@@ -118,8 +118,9 @@ struct report {
 				  unknown */
 	bool coverage_complete;
 	u64 sample_interval;
-	u64 interval_asked; /* by -R; 0 = not known */
-	double overhead;    /* share of its time that the process lost to us; < 0 = unknown */
+	u64 interval_asked;   /* by -R; 0 = not known */
+	double overhead;      /* share of its time that the process lost to us; < 0 = unknown */
+	double overhead_core; /* the same of one core, of all processes together; 0 = unknown */
 	const struct report_before *before; /* NULL = not known */
 	const char *wrote; /* what was written into the process; "" or NULL = nothing */
 	double duration;   /* seconds since attach */

@@ -8,7 +8,8 @@
 #include "report_table.h"
 #include "report_units.h"
 
-#define LABEL 12
+#define LABEL	  12
+#define IDLE_CORE 0.005
 
 static const char *plural(u64 n)
 {
@@ -142,12 +143,15 @@ static void print_before(struct paint *p, const struct report *r)
 
 static void print_coverage(struct paint *p, const struct report *r)
 {
-	char share[UNITS_MAX], cost[64] = "", text[1024];
+	char share[UNITS_MAX], cost[96] = "", core[32] = "", text[1024];
 	const char *words = r->coverage ? r->coverage : "";
 
+	/* Much of next to nothing is nothing: say so where the process is mostly idle. */
+	if (r->overhead_core > 0 && r->overhead_core < IDLE_CORE)
+		snprintf(core, sizeof(core), ", %.2f%% of a core", r->overhead_core * 100);
 	if (r->overhead >= 0)
-		snprintf(cost, sizeof(cost), "; the process runs %.1f%% slower meanwhile",
-			 r->overhead * 100);
+		snprintf(cost, sizeof(cost), "; the process runs %.1f%% slower meanwhile%s",
+			 r->overhead * 100, core);
 	snprintf(text, sizeof(text), "%s, wrote %s into the process%s",
 		 r->collector ? r->collector : "?", r->wrote && *r->wrote ? r->wrote : "nothing",
 		 cost);

@@ -244,6 +244,7 @@ static int make_report(struct session *s, const struct probes *probes, const str
 		.sample_interval = s->interval,
 		.interval_asked = s->interval_asked,
 		.overhead = s->overhead,
+		.overhead_core = s->overhead_core,
 		.wrote = s->wrote,
 		.before = before_get(s->before),
 		.duration = (alive ? monotonic_seconds() : s->ended) - s->started,

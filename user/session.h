@@ -26,6 +26,7 @@ struct session {
 	char comm[32];
 	u64 interval, interval_asked; /* R now, and what was asked for */
 	double overhead;	/* share of its time lost to us at the last look; < 0 = unknown */
+	double overhead_core;	/* the same of one core, of all processes together; 0 = unknown */
 	int pidfd;		/* readable when the process has exited; -1 = none */
 	double started;		/* CLOCK_MONOTONIC seconds */
 	double ended;		/* 0 while it is being traced */

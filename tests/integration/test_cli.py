@@ -215,5 +215,27 @@ class Formats(harness.TestCase):
         self.assertNotRegex(sent, COLOUR)
 
 
+class Overhead(harness.TestCase):
+    def report(self, pause, sample_interval, percent):
+        target = self.target(harness.one_interpreter(), "spinner.py", "1", pause)
+        result = harness.run_tracer("-p", target.pid, "-R", sample_interval, "-d", "4",
+                                    "-f", "json", "--collector=trampoline", "--max-overhead",
+                                    percent)
+        self.assertEqual(result.code, 0, result)
+        return json.loads(result.out)
+
+    def test_busy(self):
+        report = self.report("0", "16K", "5")
+        self.assertGreater(report["sample_interval"], 16384)
+        self.assertGreater(report["totals"]["samples"], 100)
+
+    def test_idle(self):
+        """Its samples are much of what it does, and next to nothing of what the machine does."""
+        report = self.report("0.04", "64K", "0.5")
+        self.assertGreater(report["overhead"], 0.005)
+        self.assertEqual(report["sample_interval"], 65536)
+        self.assertGreater(report["totals"]["samples"], 20)
+
+
 if __name__ == "__main__":
     harness.main()
