@@ -204,7 +204,9 @@ class ThreadsTest(ThreadsChecks):
         self.assertEqual(tracer.interrupt(), 0, tracer.stderr())
         report = tracer.report()
         rows = threads_of(report)
-        self.assertEqual(len(rows), MAX_THREADS + 1)
+        # A thread has its place from its first sample on, whether or not that led to a row.
+        self.assertLessEqual(len(rows), MAX_THREADS + 1)
+        self.assertGreater(len(rows), MAX_THREADS * 0.98)
         self.assertGreater(report["losses"]["threads_merged"], 50)
         others = rows["<other threads>", None]
         self.assertGreaterEqual(others["live_bytes"], 50 * early["bytes"] // early["blocks"])
