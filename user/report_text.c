@@ -141,17 +141,24 @@ static void print_before(struct paint *p, const struct report *r)
 	paint_wrapped(p, "before", LABEL, INK_PLAIN, text);
 }
 
+/* Much of next to nothing is nothing: of a process that is mostly idle say how much that is. */
+static void cost_text(const struct report *r, char *buf, size_t size)
+{
+	if (r->overhead > 0 && r->overhead_core > 0 && r->overhead_core < IDLE_CORE)
+		snprintf(buf, size,
+			 "; meanwhile this costs %.2f%% of a core, and the process uses %.2f%%",
+			 r->overhead_core * 100, r->overhead_core / r->overhead * 100);
+	else if (r->overhead >= 0)
+		snprintf(buf, size, "; the process runs %.1f%% slower meanwhile",
+			 r->overhead * 100);
+}
+
 static void print_coverage(struct paint *p, const struct report *r)
 {
-	char share[UNITS_MAX], cost[96] = "", core[32] = "", text[1024];
+	char share[UNITS_MAX], cost[96] = "", text[1024];
 	const char *words = r->coverage ? r->coverage : "";
 
-	/* Much of next to nothing is nothing: say so where the process is mostly idle. */
-	if (r->overhead_core > 0 && r->overhead_core < IDLE_CORE)
-		snprintf(core, sizeof(core), ", %.2f%% of a core", r->overhead_core * 100);
-	if (r->overhead >= 0)
-		snprintf(cost, sizeof(cost), "; the process runs %.1f%% slower meanwhile%s",
-			 r->overhead * 100, core);
+	cost_text(r, cost, sizeof(cost));
 	snprintf(text, sizeof(text), "%s, wrote %s into the process%s",
 		 r->collector ? r->collector : "?", r->wrote && *r->wrote ? r->wrote : "nothing",
 		 cost);
