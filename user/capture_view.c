@@ -45,12 +45,8 @@ static const struct {
 };
 
 static const struct opts_choice groups[] = {
-	{"traceback", GROUP_TRACEBACK},
-	{"line", GROUP_LINE},
-	{"function", GROUP_FUNCTION},
-	{"file", GROUP_FILE},
-	{"thread", GROUP_THREAD},
-	{0},
+	{"traceback", GROUP_TRACEBACK}, {"line", GROUP_LINE},	  {"function", GROUP_FUNCTION},
+	{"file", GROUP_FILE},		{"thread", GROUP_THREAD}, {0},
 };
 
 const char *view_group_name(enum group_by by)

@@ -108,8 +108,8 @@ static int run(struct job *job)
 		log_error("out of memory");
 	else if (!capture_load_all(r->path, stacks, which, 2 + reporter->wants_peak, s,
 				   reporter->wants_series ? &r->points : NULL, &r->npoints) &&
-		 !view_check(r->args, r->path, stacks) &&
-		 !view_select(r->args, r->path, &s[0]) && !view_select(r->args, r->path, &s[1])) {
+		 !view_check(r->args, r->path, stacks) && !view_select(r->args, r->path, &s[0]) &&
+		 !view_select(r->args, r->path, &s[1])) {
 		r->now = s[0];
 		r->first = s[1];
 		r->peak = s[2];

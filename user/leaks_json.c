@@ -28,9 +28,10 @@ static struct jsonw interval(const struct estimate *e)
 
 static struct jsonw frames_of(const struct stacks *stacks, u32 stack)
 {
-	static const char *const kinds[] = {
-		[FRAME_PYTHON] = "python", [FRAME_NATIVE] = "native", [FRAME_OTHER] = "other",
-		[FRAME_THREAD] = "thread"};
+	static const char *const kinds[] = {[FRAME_PYTHON] = "python",
+					    [FRAME_NATIVE] = "native",
+					    [FRAME_OTHER] = "other",
+					    [FRAME_THREAD] = "thread"};
 	struct frame frames[MAX_FRAMES];
 	u32 n = stacks_expand(stacks, stack, frames, MAX_FRAMES);
 	struct jsonw list = jsonw_array();

@@ -66,8 +66,10 @@ static int step(struct building *b, u32 *node, u32 frame)
 /* A thread is the same when it has been given another name. */
 static bool same_thread(const struct stacks *stacks, u32 a, u32 b)
 {
-	const struct frame *f = stacks_frame(stacks, stacks_top(stacks, stacks_outermost(stacks, a)));
-	const struct frame *g = stacks_frame(stacks, stacks_top(stacks, stacks_outermost(stacks, b)));
+	const struct frame *f =
+		stacks_frame(stacks, stacks_top(stacks, stacks_outermost(stacks, a)));
+	const struct frame *g =
+		stacks_frame(stacks, stacks_top(stacks, stacks_outermost(stacks, b)));
 
 	return f->kind == FRAME_THREAD ? f->kind == g->kind && f->file == g->file : f == g;
 }

@@ -14,11 +14,8 @@
 const char *live_group_name(enum group_by by)
 {
 	static const char *const names[] = {
-		[GROUP_LINE] = "line",
-		[GROUP_FUNCTION] = "function",
-		[GROUP_FILE] = "file",
-		[GROUP_THREAD] = "thread",
-		[GROUP_TRACEBACK] = "traceback",
+		[GROUP_LINE] = "line",	   [GROUP_FUNCTION] = "function",   [GROUP_FILE] = "file",
+		[GROUP_THREAD] = "thread", [GROUP_TRACEBACK] = "traceback",
 	};
 
 	return names[by];

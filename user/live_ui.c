@@ -75,10 +75,8 @@ static int next_column(struct live_ui *ui, int step)
 static int next_group(struct live_ui *ui)
 {
 	static const enum group_by after[] = {
-		[GROUP_LINE] = GROUP_FUNCTION,
-		[GROUP_FUNCTION] = GROUP_FILE,
-		[GROUP_FILE] = GROUP_TRACEBACK,
-		[GROUP_TRACEBACK] = GROUP_THREAD,
+		[GROUP_LINE] = GROUP_FUNCTION,	[GROUP_FUNCTION] = GROUP_FILE,
+		[GROUP_FILE] = GROUP_TRACEBACK, [GROUP_TRACEBACK] = GROUP_THREAD,
 		[GROUP_THREAD] = GROUP_LINE,
 	};
 	struct live_settings set = live_ui_shown(ui)->set;

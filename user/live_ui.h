@@ -37,7 +37,7 @@ struct live_ui {
 	bool warn;	   /* it is a warning */
 	bool ascii;
 	bool threads; /* threads are known: rows can be grouped by them */
-	bool full; /* draw everything anew: the terminal may have been written over */
+	bool full;    /* draw everything anew: the terminal may have been written over */
 };
 
 enum live_verdict { LIVE_GO_ON, LIVE_QUIT };

@@ -59,12 +59,8 @@ static const struct option long_options[] = {
 };
 
 static const struct opts_choice group_by_choices[] = {
-	{"traceback", GROUP_TRACEBACK},
-	{"line", GROUP_LINE},
-	{"function", GROUP_FUNCTION},
-	{"file", GROUP_FILE},
-	{"thread", GROUP_THREAD},
-	{NULL, 0},
+	{"traceback", GROUP_TRACEBACK}, {"line", GROUP_LINE},	  {"function", GROUP_FUNCTION},
+	{"file", GROUP_FILE},		{"thread", GROUP_THREAD}, {NULL, 0},
 };
 
 enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_FLAME };

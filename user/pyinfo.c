@@ -72,10 +72,11 @@ static int check_process(pid_t pid, u64 *start_time)
 		return log_err_r(-ESRCH, "%d is a thread of process %s, not a process: use -p %s",
 				 (int)pid, text, text);
 	if (!proc_status(pid, "State", text, sizeof(text)) && (text[0] == 'Z' || text[0] == 'X'))
-		return log_err_r(-ESRCH, proc_oldest_thread(pid, 0, &other)
-						 ? "process %d has exited already (it is a zombie)"
-						 : "process %d: its first thread has ended, which is "
-						   "looked at to find Python",
+		return log_err_r(-ESRCH,
+				 proc_oldest_thread(pid, 0, &other)
+					 ? "process %d has exited already (it is a zombie)"
+					 : "process %d: its first thread has ended, which is "
+					   "looked at to find Python",
 				 (int)pid);
 	err = proc_exe(pid, exe, sizeof(exe));
 	if (err == -ENOENT)

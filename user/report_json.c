@@ -259,10 +259,8 @@ static void add_processes(struct object *o, const struct report *r)
 static struct object make_head(const struct report *r)
 {
 	static const char *const groups[] = {
-		[GROUP_TRACEBACK] = "traceback",
-		[GROUP_LINE] = "line",
-		[GROUP_FUNCTION] = "function",
-		[GROUP_FILE] = "file",
+		[GROUP_TRACEBACK] = "traceback", [GROUP_LINE] = "line",
+		[GROUP_FUNCTION] = "function",	 [GROUP_FILE] = "file",
 		[GROUP_THREAD] = "thread",
 	};
 	struct object o = object_new();

@@ -83,8 +83,8 @@ static int find_group(struct grouping *g, u32 stack, u32 *out)
 		return 0;
 	}
 	if (!whole)
-		key_of(g->view->group_by, g->view->threads_by_name,
-		       stacks_frame(g->stacks, at), &a, &b);
+		key_of(g->view->group_by, g->view->threads_by_name, stacks_frame(g->stacks, at), &a,
+		       &b);
 	known = whole ? 0 : (uintptr_t)hashmap_get(&g->index, a, b);
 	if (known) {
 		*out = known - 1;

@@ -31,7 +31,7 @@ enum snap_sort { SNAP_SORT_SIZE, SNAP_SORT_COUNT, SNAP_SORT_ALLOCATED };
 
 struct snap_view {
 	enum group_by group_by;
-	bool threads_by_name; /* GROUP_THREAD: threads of one name are one */
+	bool threads_by_name;		 /* GROUP_THREAD: threads of one name are one */
 	enum snap_cumulative cumulative; /* not with GROUP_TRACEBACK or GROUP_THREAD: -EINVAL */
 	struct snap_filter filter;
 };

@@ -70,8 +70,8 @@ struct task_struct {
 		} uw;
 	} thread;
 };
-#define SHIM_READ2(src, field)		((src)->field)
-#define SHIM_READ3(src, field, more)	((src)->field->more)
+#define SHIM_READ2(src, field)		 ((src)->field)
+#define SHIM_READ3(src, field, more)	 ((src)->field->more)
 #define SHIM_READ(_1, _2, _3, name, ...) name
 #define BPF_CORE_READ(...)		 SHIM_READ(__VA_ARGS__, SHIM_READ3, SHIM_READ2, )(__VA_ARGS__)
 
