@@ -113,40 +113,48 @@ int probes_attach_none(struct probes *probes, pid_t pid, const struct pht_proc *
 	return 0;
 }
 
+static int proc_entry(const struct probes *probes, pid_t pid, struct pht_proc *proc)
+{
+	u32 key = pid;
+
+	return bpf_map_lookup_elem(probes_map_fd(probes, MAP_PROCS), &key, proc);
+}
+
+/* One that is not there any more is not made again. */
+static int proc_entry_change(const struct probes *probes, pid_t pid, const struct pht_proc *proc)
+{
+	u32 key = pid;
+
+	return bpf_map_update_elem(probes_map_fd(probes, MAP_PROCS), &key, proc, BPF_EXIST);
+}
+
 int probes_set_interval(struct probes *probes, pid_t pid, u64 interval)
 {
-	int map = probes_map_fd(probes, MAP_PROCS);
 	struct pht_proc proc;
-	u32 key = pid;
-	int err = bpf_map_lookup_elem(map, &key, &proc);
+	int err = proc_entry(probes, pid, &proc);
 
 	if (err)
 		return err;
 	proc.interval = interval;
-	return bpf_map_update_elem(map, &key, &proc, BPF_EXIST);
+	return proc_entry_change(probes, pid, &proc);
 }
 
 int probes_exit_signal(const struct probes *probes, pid_t pid)
 {
 	struct pht_proc proc;
-	u32 key = pid;
 
-	return bpf_map_lookup_elem(probes_map_fd(probes, MAP_PROCS), &key, &proc)
-		       ? 0
-		       : (int)proc.exit_signal;
+	return proc_entry(probes, pid, &proc) ? 0 : (int)proc.exit_signal;
 }
 
 int probes_set_anchor(struct probes *probes, pid_t pid, u32 tid)
 {
-	int map = probes_map_fd(probes, MAP_PROCS);
 	struct pht_proc proc;
-	u32 key = pid;
-	int err = bpf_map_lookup_elem(map, &key, &proc);
+	int err = proc_entry(probes, pid, &proc);
 
 	if (err)
 		return err;
 	proc.anchor = tid;
-	return bpf_map_update_elem(map, &key, &proc, BPF_EXIST);
+	return proc_entry_change(probes, pid, &proc);
 }
 
 int probes_attach_faults(struct probes *probes, pid_t pid, const struct pht_proc *proc)
