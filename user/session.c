@@ -175,13 +175,14 @@ void session_anchor(struct session *s, struct probes *probes, u32 ended)
 			 s->info.pid);
 		return;
 	}
-	if (err == -ENOTSUP)
+	if (err == -ENOTSUP) {
 		session_stop(s, probes, "its first thread has ended, which probes hung on");
-	/* -ESRCH: it was the process that ended. */
-	else if (err && err != -ESRCH)
+	} else if (err && err != -ESRCH) { /* that: it was the process that ended */
+		s->anchor_gaps++;
 		log_warn("process %d: a thread that probes hung on has ended, and placing them "
 			 "anew failed (%s); nothing is seen from here on",
 			 s->info.pid, strerror(-err));
+	}
 }
 
 void session_free(struct session *s, struct probes *probes)
